@@ -1,0 +1,1 @@
+//! coord over etcd.

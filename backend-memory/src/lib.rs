@@ -1,0 +1,1 @@
+//! The in-memory store: the reference backend, and the strictest.

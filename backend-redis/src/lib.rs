@@ -1,0 +1,1 @@
+//! coord over Redis and Valkey.

@@ -1,0 +1,1 @@
+//! The conformance suite: one promise a function, on every backend.

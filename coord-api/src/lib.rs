@@ -1,0 +1,1 @@
+//! The contract of coord: keys, transactions, watches, sessions, errors and the Backend trait.

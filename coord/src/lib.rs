@@ -1,0 +1,1 @@
+//! Distributed coordination behind one API: locks over ZooKeeper, etcd, Redis or memory.

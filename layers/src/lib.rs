@@ -1,0 +1,1 @@
+//! Optional decorators for coord backends: timeout, retry, tracing, chaos.

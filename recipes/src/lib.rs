@@ -1,0 +1,1 @@
+//! Coordination recipes, each written once over the coord contract.

@@ -1,0 +1,1 @@
+//! Starts, stops, pauses and cuts off real servers for tests.
