@@ -1,0 +1,262 @@
+//! The handle that applications hold.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    Backend, BackendInfo, Check, Entry, FencingToken, Freshness, IntoDir, IntoKey, Layer, Lifetime, Listing,
+    Op, OpContext, Result, Revision, Seen, Session, SessionOptions, Start, Txn, TxnOutcome, Version,
+    WatchStream, Written, kit::Runtime,
+};
+
+/// A store, opened: cheap to clone, the same on every backend.
+///
+/// Every method is cancel-safe: dropping the future stops the waiting, and a write that was sent may have been
+/// applied. Errors say what failed and whether it may have been applied ([`Error::outcome`](crate::Error::outcome)).
+/// Keys and directories are given as text or as [`Key`](crate::Key) and [`Dir`](crate::Dir); text outside the grammar
+/// is [`InvalidArgument`](crate::ErrorKind::InvalidArgument) before anything is sent.
+///
+/// ```
+/// # use coord_backend_memory::doc_example;
+/// # doc_example!(async |coord: coord_api::Coord| {
+/// coord.put("/config/rate", "100").await?;
+/// let entry = coord.get("/config/rate").await?.expect("it was just written");
+/// assert_eq!(entry.value, "100");
+///
+/// // Somebody else was faster? Then `None`, and nothing changed.
+/// let mine = coord.compare_and_set("/config/rate", entry.meta.version, "200").await?;
+/// assert!(mine.is_some());
+/// # Ok(())
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct Coord {
+    backend: Arc<dyn Backend>,
+    ctx: OpContext,
+    fence_epoch: u32,
+}
+
+impl Coord {
+    /// A handle on a backend. Most callers use `coord::connect`, which adds the usual layers.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        Self { backend, ctx: OpContext::default(), fence_epoch: 0 }
+    }
+
+    /// The same store behind one more layer, outside of all others. The original is unchanged.
+    #[must_use]
+    pub fn layer(self, layer: &impl Layer) -> Self {
+        Self { backend: layer.apply(self.backend), ..self }
+    }
+
+    /// The same store with another fence epoch, the high part of every [`FencingToken`].
+    #[must_use]
+    pub const fn with_fence_epoch(mut self, epoch: u32) -> Self {
+        self.fence_epoch = epoch;
+        self
+    }
+
+    /// The same store with reads of another freshness.
+    #[must_use]
+    pub const fn with_freshness(mut self, freshness: Freshness) -> Self {
+        self.ctx.freshness = freshness;
+        self
+    }
+
+    /// The backend with its layers, for recipes and tools.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    /// The context of this handle's calls.
+    #[must_use]
+    pub const fn context(&self) -> &OpContext {
+        &self.ctx
+    }
+
+    /// Where work runs that must outlive its caller.
+    #[must_use]
+    pub fn runtime(&self) -> Runtime {
+        self.backend.runtime()
+    }
+
+    /// The backend's name, limits and guarantees.
+    #[must_use]
+    pub fn info(&self) -> BackendInfo {
+        self.backend.info()
+    }
+
+    /// The fencing token of a grant at `revision`.
+    #[must_use]
+    pub const fn fencing_token(&self, revision: Revision) -> FencingToken {
+        FencingToken::new(self.fence_epoch, revision)
+    }
+
+    /// Reads one key; `None` if it is absent.
+    ///
+    /// # Errors
+    /// The store's: unavailable, time-out, permission.
+    pub async fn get(&self, key: impl IntoKey) -> Result<Option<Entry>> {
+        self.backend.get(&self.ctx, &key.into_key()?).await
+    }
+
+    /// Lists the names in a directory; empty if it is absent.
+    ///
+    /// # Errors
+    /// As [`Coord::get`].
+    pub async fn list(&self, dir: impl IntoDir) -> Result<Listing> {
+        self.backend.list(&self.ctx, &dir.into_dir()?).await
+    }
+
+    /// Applies a transaction: all of it, or nothing.
+    ///
+    /// # Errors
+    /// As [`Coord::get`], [`LimitExceeded`](crate::ErrorKind::LimitExceeded) before anything is sent, and ambiguous
+    /// if the reply was lost.
+    pub async fn commit(&self, txn: Txn) -> Result<TxnOutcome> {
+        self.backend.commit(&self.ctx, txn).await
+    }
+
+    /// Writes a key, whatever was there. Creates a persistent key if it was absent, and keeps the owner if not.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`].
+    pub async fn put(&self, key: impl IntoKey, value: impl Into<Bytes>) -> Result<Written> {
+        let key = key.into_key()?;
+        match self.write(Txn::new().op(Op::Put { key: key.clone(), value: value.into() })).await? {
+            Some(written) => Ok(written),
+            // Only a store that breaks the contract refuses an unconditional write.
+            None => {
+                Err(crate::Error::new(crate::ErrorKind::Unexpected, "an unconditional write was refused")
+                    .with_context("key", key))
+            }
+        }
+    }
+
+    /// Creates a key; `None` if it is there already.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`].
+    pub async fn create(
+        &self,
+        key: impl IntoKey,
+        value: impl Into<Bytes>,
+        lifetime: Lifetime,
+    ) -> Result<Option<Written>> {
+        self.write(Txn::new().create(key.into_key()?, value, lifetime)).await
+    }
+
+    /// Changes a key if it is still in `version`; `None` if it is not.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`].
+    pub async fn compare_and_set(
+        &self,
+        key: impl IntoKey,
+        version: Version,
+        value: impl Into<Bytes>,
+    ) -> Result<Option<Written>> {
+        let key = key.into_key()?;
+        self.write(Txn::new().check_version(key.clone(), version).update(key, value)).await
+    }
+
+    /// Deletes a key; `false` if it was absent.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`].
+    pub async fn delete(&self, key: impl IntoKey) -> Result<bool> {
+        Ok(self.commit(Txn::new().delete(key.into_key()?)).await?.is_committed())
+    }
+
+    /// Deletes a key if it is still in `version`; `false` if it is not.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`].
+    pub async fn delete_version(&self, key: impl IntoKey, version: Version) -> Result<bool> {
+        let key = key.into_key()?;
+        Ok(self
+            .commit(Txn::new().check(Check::Version(key.clone(), version)).delete(key))
+            .await?
+            .is_committed())
+    }
+
+    /// Returns once `seen` is no longer true, at once if it is not true now. May return early: look again.
+    ///
+    /// # Errors
+    /// As [`Coord::get`], but not for lost connections, which heal.
+    pub async fn wait(&self, seen: &Seen) -> Result<()> {
+        self.backend.wait(&self.ctx, seen).await
+    }
+
+    /// Streams a directory and everything below: a snapshot, then changes.
+    ///
+    /// ```
+    /// # use coord_backend_memory::doc_example;
+    /// # doc_example!(async |coord: coord_api::Coord| {
+    /// use coord_api::WatchEvent;
+    /// use futures::StreamExt;
+    ///
+    /// let mut changes = coord.watch("/config").await?;
+    /// assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Snapshot { .. }))));
+    /// coord.put("/config/rate", "100").await?;
+    /// assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Put(entry))) if entry.value == "100"));
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Coord::get`].
+    pub async fn watch(&self, dir: impl IntoDir) -> Result<WatchStream> {
+        self.watch_from(dir, Start::Snapshot).await
+    }
+
+    /// Streams a directory from a given point.
+    ///
+    /// # Errors
+    /// As [`Coord::get`].
+    pub async fn watch_from(&self, dir: impl IntoDir, start: Start) -> Result<WatchStream> {
+        self.backend.watch(&self.ctx, &dir.into_dir()?, start).await
+    }
+
+    /// Opens a session that the store keeps for `ttl` after its last renewal.
+    ///
+    /// # Errors
+    /// As [`Coord::get`], and [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a ttl outside the limits.
+    pub async fn session(&self, ttl: Duration) -> Result<Session> {
+        self.open_session(&SessionOptions::new(ttl)).await
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// As [`Coord::session`].
+    pub async fn open_session(&self, options: &SessionOptions) -> Result<Session> {
+        let driver = self.backend.open_session(options).await?;
+        let ctx = OpContext { session: Some(driver.id().clone()), ..self.ctx.clone() };
+        Ok(Session::new(Self { ctx, ..self.clone() }, driver))
+    }
+
+    /// Ends all sessions of this store's handle, its watches, tasks and connections.
+    ///
+    /// # Errors
+    /// As [`Coord::get`]; everything local has ended also then.
+    pub async fn close(&self) -> Result<()> {
+        self.backend.close().await
+    }
+
+    async fn write(&self, txn: Txn) -> Result<Option<Written>> {
+        Ok(self.commit(txn).await?.committed().and_then(|commit| commit.first()))
+    }
+}
+
+impl fmt::Debug for Coord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coord")
+            .field("backend", &self.info().name)
+            .field("ctx", &self.ctx)
+            .field("fence_epoch", &self.fence_epoch)
+            .finish()
+    }
+}

@@ -1,0 +1,503 @@
+//! One watch of a directory that feeds every waiter and watcher of the process.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::{StreamExt, stream};
+use tokio::sync::{Notify, watch};
+
+use super::Wakers;
+use crate::{Child, Dir, Entry, Error, Key, Listing, Result, Revision, Seen, Start, WatchEvent, WatchStream};
+
+/// How many events a watcher may lag behind before it gets a snapshot instead.
+const QUEUE_MAX: usize = 4096;
+/// How many changes a hub remembers for watchers that start in the past.
+const LOG_MAX: usize = 4096;
+
+/// Which places there are in a directory, and in which order: the layout's rule.
+///
+/// Gets the direct children by key and returns them as [`Listing::children`] wants them.
+pub type LineOrder = fn(&[&Entry]) -> Vec<Child>;
+
+/// One change of one key.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Created or changed.
+    Put(Entry),
+    /// Deleted.
+    Delete(Key),
+}
+
+impl Change {
+    fn key(&self) -> &Key {
+        match self {
+            Self::Put(entry) => &entry.key,
+            Self::Delete(key) => key,
+        }
+    }
+}
+
+/// A local copy of a directory and everything below, with those who wait for its changes.
+///
+/// The backend's feed calls [`reset`](Hub::reset), [`apply`](Hub::apply) and [`progress`](Hub::progress); everything
+/// else reads. A thousand waiters cost one watch at the server, and a change wakes only those whom it concerns.
+///
+/// A copy that lags is safe to grant from: once it shows our own entry it shows every earlier one that still
+/// stands, and a deletion that it shows has happened.
+#[derive(Debug)]
+pub struct Hub {
+    dir: Dir,
+    order: LineOrder,
+    state: Mutex<State>,
+    revision: watch::Sender<Revision>,
+    keys: Wakers<Key>,
+    dirs: Wakers<Dir>,
+    wants_reset: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    entries: BTreeMap<Key, Entry>,
+    /// The last revision at which the set of direct children of a directory changed.
+    children: BTreeMap<Dir, Revision>,
+    log: VecDeque<(Revision, Change)>,
+    /// The log holds every change after this revision.
+    log_floor: Revision,
+    /// Where the copy began: what its directories went through before is not known.
+    first_load: Option<Revision>,
+    watchers: Vec<Arc<Watcher>>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Nothing is known yet.
+    Empty,
+    /// Only changes are known, no entries from before them: a feed that started in the past.
+    ChangesOnly,
+    /// The copy is whole.
+    Loaded,
+    /// The feed ended.
+    Failed(Arc<Error>),
+}
+
+/// One consumer of the hub's events, with its own bounded queue.
+#[derive(Debug, Default)]
+struct Watcher {
+    queue: Mutex<Queue>,
+    ready: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<WatchEvent>,
+    /// The queue overflowed or the feed had a gap: a snapshot is due before anything else.
+    needs_snapshot: bool,
+    failed: Option<Arc<Error>>,
+}
+
+impl Hub {
+    /// An empty copy of `dir`.
+    #[must_use]
+    pub fn new(dir: Dir, order: LineOrder) -> Self {
+        Self {
+            dir,
+            order,
+            state: Mutex::new(State {
+                phase: Phase::Empty,
+                entries: BTreeMap::new(),
+                children: BTreeMap::new(),
+                log: VecDeque::new(),
+                log_floor: Revision::ZERO,
+                first_load: None,
+                watchers: Vec::new(),
+            }),
+            revision: watch::Sender::new(Revision::ZERO),
+            keys: Wakers::default(),
+            dirs: Wakers::default(),
+            wants_reset: Notify::new(),
+        }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The revision that the copy has reached.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    // ---- feeding ----------------------------------------------------------------------------------------------
+
+    /// Everything there is: at the start and after every gap.
+    ///
+    /// A snapshot older than the copy (a lagging server) is ignored: revisions never go back.
+    pub fn reset(&self, revision: Revision, entries: Vec<Entry>) {
+        let mut state = self.lock();
+        if revision < self.revision() {
+            return;
+        }
+        let new: BTreeMap<Key, Entry> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+        let changed: Vec<Key> = state
+            .entries
+            .values()
+            .filter(|old| new.get(&old.key).is_none_or(|entry| entry.meta != old.meta))
+            .map(|old| old.key.clone())
+            .chain(new.keys().filter(|key| !state.entries.contains_key(*key)).cloned())
+            .collect();
+        let dirs: Vec<Dir> = changed.iter().flat_map(|key| self.dirs_above(key)).collect();
+        for dir in &dirs {
+            state.children.insert(dir.clone(), revision);
+        }
+        state.entries = new;
+        state.phase = Phase::Loaded;
+        state.first_load.get_or_insert(revision);
+        state.log.clear();
+        state.log_floor = revision;
+        state.watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
+        for watcher in &state.watchers {
+            watcher.resync();
+        }
+        self.revision.send_replace(revision);
+        drop(state);
+        changed.iter().for_each(|key| self.keys.wake(key));
+        dirs.iter().for_each(|dir| self.dirs.wake(dir));
+        // Waiters that saw an empty hub look again.
+        self.dirs.wake_all();
+        self.keys.wake_all();
+    }
+
+    /// The feed begins after `revision`, without a snapshot.
+    pub fn resume_after(&self, revision: Revision) {
+        let mut state = self.lock();
+        state.phase = Phase::ChangesOnly;
+        state.log_floor = revision;
+        self.revision.send_replace(revision);
+    }
+
+    /// All changes of one revision, in order. Changes up to the copy's revision are known already and are ignored.
+    pub fn apply(&self, revision: Revision, changes: Vec<Change>) {
+        let mut state = self.lock();
+        if revision <= self.revision() && !matches!(state.phase, Phase::Empty) {
+            return;
+        }
+        self.apply_in(&mut state, revision, &changes);
+        self.revision.send_replace(revision);
+        drop(state);
+        self.wake(&changes);
+    }
+
+    /// The same for a store whose events do not tell their revision: applied at the copy's own.
+    pub fn apply_at_least(&self, revision: Revision, changes: Vec<Change>) {
+        let mut state = self.lock();
+        let revision = revision.max(self.revision());
+        self.apply_in(&mut state, revision, &changes);
+        self.revision.send_replace(revision);
+        drop(state);
+        self.wake(&changes);
+    }
+
+    fn apply_in(&self, state: &mut State, revision: Revision, changes: &[Change]) {
+        state.watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
+        for change in changes {
+            let key = change.key();
+            let existed = state.entries.contains_key(key);
+            let event = match change {
+                Change::Put(entry) => {
+                    state.entries.insert(key.clone(), entry.clone());
+                    WatchEvent::Put(entry.clone())
+                }
+                Change::Delete(key) => {
+                    let known = state.entries.remove(key).is_some();
+                    if !known && matches!(state.phase, Phase::Loaded) {
+                        continue; // created and deleted inside one transaction, or told twice
+                    }
+                    WatchEvent::Delete { key: key.clone(), revision }
+                }
+            };
+            if existed != matches!(change, Change::Put(_)) {
+                for dir in self.dirs_above(key) {
+                    state.children.insert(dir, revision);
+                }
+            }
+            state.log.push_back((revision, change.clone()));
+            for watcher in &state.watchers {
+                watcher.push(event.clone());
+            }
+        }
+        while state.log.len() > LOG_MAX {
+            if let Some((dropped, _)) = state.log.pop_front() {
+                state.log_floor = dropped;
+            }
+        }
+    }
+
+    fn wake(&self, changes: &[Change]) {
+        for change in changes {
+            self.keys.wake(change.key());
+            for dir in self.dirs_above(change.key()) {
+                self.dirs.wake(&dir);
+            }
+        }
+    }
+
+    /// Nothing else happened up to `revision`.
+    pub fn progress(&self, revision: Revision) {
+        let state = self.lock();
+        let moved = self.revision.send_if_modified(|known| {
+            let moved = revision > *known;
+            *known = revision.max(*known);
+            moved
+        });
+        if moved {
+            for watcher in &state.watchers {
+                watcher.push(WatchEvent::Progress(revision));
+            }
+        }
+    }
+
+    /// The feed ended for good: everybody is told.
+    pub fn fail(&self, error: Error) {
+        let error = Arc::new(error);
+        let mut state = self.lock();
+        state.phase = Phase::Failed(Arc::clone(&error));
+        for watcher in &state.watchers {
+            watcher.fail(&error);
+        }
+        drop(state);
+        self.revision.send_modify(|_| {});
+        self.keys.wake_all();
+        self.dirs.wake_all();
+    }
+
+    /// Resolves when a watcher needs a snapshot that the copy does not have; the feed then calls [`Hub::reset`].
+    pub async fn reset_wanted(&self) {
+        self.wants_reset.notified().await;
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------------
+
+    /// Waits until the copy is loaded and has reached `revision`.
+    ///
+    /// # Errors
+    /// The feed's, if it ended.
+    pub async fn reached(&self, revision: Revision) -> Result<()> {
+        let mut reached = self.revision.subscribe();
+        loop {
+            let known = *reached.borrow_and_update();
+            match &self.lock().phase {
+                Phase::Failed(error) => return Err(again(error)),
+                Phase::Loaded if known >= revision => return Ok(()),
+                Phase::Empty | Phase::ChangesOnly | Phase::Loaded => {}
+            }
+            if reached.changed().await.is_err() {
+                return Err(Error::new(crate::ErrorKind::Closed, "the watch was closed"));
+            }
+        }
+    }
+
+    /// The names in a directory of the copy, as it is now.
+    #[must_use]
+    pub fn listing(&self, dir: &Dir) -> Listing {
+        let state = self.lock();
+        let prefix = Key::from_store(&dir.prefix());
+        let mut below: BTreeMap<Key, ()> = BTreeMap::new();
+        let mut direct = Vec::new();
+        for entry in
+            state.entries.range(prefix..).map(|(_, entry)| entry).take_while(|entry| dir.contains(&entry.key))
+        {
+            match dir.child_towards(&entry.key) {
+                Some(child) if child == entry.key => direct.push(entry),
+                Some(child) => drop(below.insert(child, ())),
+                None => {}
+            }
+        }
+        let mut children = (self.order)(&direct);
+        children.extend(below.into_keys().map(|key| Child::new(key, None, None)));
+        Listing::new(children, self.revision())
+    }
+
+    /// Whether `key` is in the copy.
+    #[must_use]
+    pub fn contains(&self, key: &Key) -> bool {
+        self.lock().entries.contains_key(key)
+    }
+
+    /// Waits until `seen` is no longer true in the copy.
+    ///
+    /// # Errors
+    /// The feed's, if it ended.
+    pub async fn wait(&self, seen: &Seen) -> Result<()> {
+        match seen {
+            Seen::Absent(key) | Seen::Exists(key) | Seen::Value(key, _) => {
+                let waker = self.keys.register(key.clone());
+                loop {
+                    // Armed before looking: a change between the two would otherwise wake nobody.
+                    let woken = waker.armed();
+                    if self.differs(seen)? {
+                        return Ok(());
+                    }
+                    woken.await;
+                }
+            }
+            Seen::Children(dir, _) => {
+                let waker = self.dirs.register(dir.clone());
+                loop {
+                    let woken = waker.armed();
+                    if self.differs(seen)? {
+                        return Ok(());
+                    }
+                    woken.await;
+                }
+            }
+        }
+    }
+
+    fn differs(&self, seen: &Seen) -> Result<bool> {
+        let state = self.lock();
+        match &state.phase {
+            Phase::Failed(error) => return Err(again(error)),
+            Phase::Empty | Phase::ChangesOnly => return Ok(false),
+            Phase::Loaded => {}
+        }
+        Ok(match seen {
+            Seen::Absent(key) => state.entries.contains_key(key),
+            Seen::Exists(key) => !state.entries.contains_key(key),
+            // Newer only: a copy that lags behind what the caller saw must not look like a change.
+            Seen::Value(key, modified) => match state.entries.get(key) {
+                Some(entry) => entry.meta.modified > *modified,
+                None => self.revision() >= *modified,
+            },
+            Seen::Children(dir, at) => {
+                // What happened between the listing and the start of this copy is not known: look again.
+                let began = state.first_load.unwrap_or(Revision::ZERO);
+                state.children.get(dir).copied().unwrap_or(began).max(began) > *at
+            }
+        })
+    }
+
+    /// Streams the copy's changes.
+    pub fn watch(self: Arc<Self>, start: Start) -> WatchStream {
+        let watcher = Arc::new(Watcher::default());
+        {
+            let mut state = self.lock();
+            match (&state.phase, start) {
+                (Phase::Failed(error), _) => watcher.fail(error),
+                (Phase::Loaded | Phase::ChangesOnly, Start::After(after)) if after >= state.log_floor => {
+                    for (revision, change) in state.log.iter().filter(|(revision, _)| *revision > after) {
+                        watcher.push(match change {
+                            Change::Put(entry) => WatchEvent::Put(entry.clone()),
+                            Change::Delete(key) => {
+                                WatchEvent::Delete { key: key.clone(), revision: *revision }
+                            }
+                        });
+                    }
+                }
+                _ => watcher.resync(),
+            }
+            state.watchers.push(Arc::clone(&watcher));
+        }
+        stream::unfold(Some((self, watcher)), |state| async move {
+            let (hub, watcher) = state?;
+            let item = hub.next_event(&watcher).await;
+            let more = item.is_ok().then_some((hub, watcher));
+            Some((item, more))
+        })
+        .boxed()
+    }
+
+    async fn next_event(&self, watcher: &Watcher) -> Result<WatchEvent> {
+        loop {
+            let ready = watcher.ready.notified();
+            {
+                // Lock order: the hub's state, then a watcher's queue.
+                let state = self.lock();
+                let mut queue = watcher.lock();
+                if queue.needs_snapshot && queue.failed.is_none() {
+                    if matches!(state.phase, Phase::Loaded) {
+                        queue.needs_snapshot = false;
+                        queue.events.clear();
+                        let entries = state.entries.values().cloned().collect();
+                        return Ok(WatchEvent::Snapshot { entries, revision: self.revision() });
+                    }
+                    self.wants_reset.notify_one();
+                } else if let Some(event) = queue.events.pop_front() {
+                    return Ok(event);
+                } else if let Some(error) = &queue.failed {
+                    return Err(again(error));
+                }
+            }
+            ready.await;
+        }
+    }
+
+    fn dirs_above(&self, key: &Key) -> Vec<Dir> {
+        let mut dirs = Vec::new();
+        let mut dir = key.parent();
+        loop {
+            let done = dir == self.dir || dir.is_root();
+            dirs.push(dir.clone());
+            if done {
+                return dirs;
+            }
+            dir = Key::from_store(dir.as_str()).parent();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, event: WatchEvent) {
+        let mut queue = self.lock();
+        if queue.needs_snapshot {
+            return;
+        }
+        // A run of progress is one progress.
+        if let (WatchEvent::Progress(new), Some(WatchEvent::Progress(old))) =
+            (&event, queue.events.back_mut())
+        {
+            *old = *new;
+        } else if queue.events.len() < QUEUE_MAX {
+            queue.events.push_back(event);
+        } else {
+            queue.events.clear();
+            queue.needs_snapshot = true;
+        }
+        drop(queue);
+        self.ready.notify_one();
+    }
+
+    fn resync(&self) {
+        self.lock().needs_snapshot = true;
+        self.ready.notify_one();
+    }
+
+    fn fail(&self, error: &Arc<Error>) {
+        self.lock().failed = Some(Arc::clone(error));
+        self.ready.notify_one();
+    }
+}
+
+/// The feed's error for one more of those who waited for it.
+fn again(error: &Arc<Error>) -> Error {
+    Error::new(error.kind(), "the watch of the directory ended")
+        .with_retry(error.retry())
+        .with_source(error.to_string())
+}
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

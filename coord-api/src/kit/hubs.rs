@@ -1,0 +1,155 @@
+//! Which directories have a hub, and for how long.
+
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::StreamExt;
+use tokio::sync::watch;
+
+use super::Hub;
+use crate::{Dir, Start, WatchStream};
+
+/// How long a hub outlives its last user: long enough for the next waiter of a busy lock to find it.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The hubs of one backend handle, by directory, reference-counted.
+#[derive(Clone, Debug, Default)]
+pub struct Hubs(Arc<Mutex<HashMap<Dir, Slot>>>);
+
+#[derive(Debug)]
+struct Slot {
+    hub: Arc<Hub>,
+    users: watch::Sender<usize>,
+}
+
+impl Hubs {
+    /// The hub of `dir` if there is one. Does not start one.
+    #[must_use]
+    pub fn live(&self, dir: &Dir) -> Option<HubRef> {
+        let slots = self.lock();
+        slots.get(dir).map(|slot| HubRef::new(slot))
+    }
+
+    /// The hubs whose directory holds `dir`, nearest first; for noting own writes.
+    #[must_use]
+    pub fn covering(&self, dir: &Dir) -> Option<HubRef> {
+        let slots = self.lock();
+        if slots.is_empty() {
+            return None;
+        }
+        slots
+            .values()
+            .filter(|slot| {
+                slot.hub.dir() == dir || slot.hub.dir().contains(&crate::Key::from_store(dir.as_str()))
+            })
+            .max_by_key(|slot| slot.hub.dir().as_str().len())
+            .map(|slot| HubRef::new(slot))
+    }
+
+    /// The hub of `dir`; `start` begins its feed if it is new.
+    ///
+    /// The feed must end when [`Hubs::unused`] returns for its hub.
+    pub fn get_or_start(&self, dir: &Dir, new: impl FnOnce() -> Hub, start: impl FnOnce(Arc<Hub>)) -> HubRef {
+        let mut slots = self.lock();
+        let mut fresh = None;
+        let slot = slots.entry(dir.clone()).or_insert_with(|| {
+            let hub = Arc::new(new());
+            fresh = Some(Arc::clone(&hub));
+            Slot { hub, users: watch::Sender::new(0) }
+        });
+        let found = HubRef::new(slot);
+        drop(slots);
+        if let Some(hub) = fresh {
+            start(hub);
+        }
+        found
+    }
+
+    /// Returns once nobody has used `hub` for a while; it is then no longer found, and its feed must end.
+    pub async fn unused(&self, hub: &Arc<Hub>) {
+        let Some(mut users) = self.users_of(hub) else { return };
+        loop {
+            if users.wait_for(|users| *users == 0).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                _ = users.wait_for(|users| *users > 0) => {}
+                () = tokio::time::sleep(LINGER) => {
+                    let mut slots = self.lock();
+                    // Looked at under the lock: a user may have come while the timer fired.
+                    if slots.get(hub.dir()).is_none_or(|slot| !Arc::ptr_eq(&slot.hub, hub) || *slot.users.borrow() == 0) {
+                        remove(&mut slots, hub);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets `hub`, whose feed ended by itself; the next user starts a new one.
+    pub fn forget(&self, hub: &Arc<Hub>) {
+        remove(&mut self.lock(), hub);
+    }
+
+    /// Ends all hubs with an error for those who still use them.
+    pub fn close(&self, error: impl Fn() -> crate::Error) {
+        let slots = std::mem::take(&mut *self.lock());
+        for slot in slots.into_values() {
+            slot.hub.fail(error());
+        }
+    }
+
+    fn users_of(&self, hub: &Arc<Hub>) -> Option<watch::Receiver<usize>> {
+        let slots = self.lock();
+        slots.get(hub.dir()).filter(|slot| Arc::ptr_eq(&slot.hub, hub)).map(|slot| slot.users.subscribe())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Dir, Slot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remove(slots: &mut HashMap<Dir, Slot>, hub: &Arc<Hub>) {
+    if slots.get(hub.dir()).is_some_and(|slot| Arc::ptr_eq(&slot.hub, hub)) {
+        slots.remove(hub.dir());
+    }
+}
+
+/// A use of a hub: the feed runs at least as long.
+#[derive(Debug)]
+pub struct HubRef {
+    hub: Arc<Hub>,
+    users: watch::Sender<usize>,
+}
+
+impl HubRef {
+    fn new(slot: &Slot) -> Self {
+        slot.users.send_modify(|users| *users += 1);
+        Self { hub: Arc::clone(&slot.hub), users: slot.users.clone() }
+    }
+
+    /// Streams the hub's changes; the stream is a use of the hub.
+    #[must_use]
+    pub fn into_watch(self, start: Start) -> WatchStream {
+        let changes = Arc::clone(&self.hub).watch(start);
+        changes.inspect(move |_| _ = &self).boxed()
+    }
+}
+
+impl Deref for HubRef {
+    type Target = Hub;
+    fn deref(&self) -> &Hub {
+        &self.hub
+    }
+}
+
+impl Drop for HubRef {
+    fn drop(&mut self) {
+        self.users.send_modify(|users| *users -= 1);
+    }
+}

@@ -1,0 +1,23 @@
+//! Parts that every backend needs, written once.
+//!
+//! | part | for |
+//! |---|---|
+//! | [`Runtime`] | where connections, keepalives and detached writes run |
+//! | [`Lease`] | the local deadline of a session, and its state |
+//! | [`Hub`] | one watch of a directory that feeds every waiter and watcher of the process |
+//! | [`Hubs`] | which directories have one |
+//! | [`Backoff`] | how long to wait before trying again |
+
+mod backoff;
+mod hub;
+mod hubs;
+mod lease;
+mod runtime;
+mod wakers;
+
+pub use backoff::Backoff;
+pub use hub::{Change, Hub, LineOrder};
+pub use hubs::{HubRef, Hubs};
+pub use lease::{Lease, Stamp};
+pub use runtime::Runtime;
+pub use wakers::{WakerRef, Wakers};

@@ -1,0 +1,106 @@
+//! The one seam for spawning and randomness.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::{runtime::Handle, task::JoinHandle};
+
+use crate::{Error, ErrorKind, Nonce, Result};
+
+/// Where work runs that must outlive its caller, and where its randomness comes from.
+///
+/// Real stores use [`Runtime::library`], a runtime of two threads that the process owns: a caller who blocks or shuts
+/// down its own runtime stops no keepalive and cancels no write (promises G9 and G11). The memory backend uses
+/// [`Runtime::current`], so that a test under a paused clock sees everything happen in order.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    handle: Handle,
+    /// `None` means the operating system's randomness.
+    seeded: Option<Arc<Mutex<StdRng>>>,
+}
+
+impl Runtime {
+    /// The library's own runtime; started on first use and never stopped.
+    ///
+    /// # Errors
+    /// [`Unexpected`](ErrorKind::Unexpected) if the system gives no threads.
+    pub fn library() -> Result<Self> {
+        static LIBRARY: OnceLock<std::io::Result<tokio::runtime::Runtime>> = OnceLock::new();
+        let runtime = LIBRARY.get_or_init(|| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .thread_name("coord-io")
+                .enable_all()
+                .build()
+        });
+        match runtime {
+            Ok(runtime) => Ok(Self { handle: runtime.handle().clone(), seeded: None }),
+            Err(e) => Err(Error::new(ErrorKind::Unexpected, "the system gives no threads")
+                .with_context("cause", e.kind())),
+        }
+    }
+
+    /// The caller's runtime.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) outside of a tokio runtime.
+    pub fn current() -> Result<Self> {
+        let handle =
+            Handle::try_current().map_err(|_| Error::invalid("this needs a tokio runtime around it"))?;
+        Ok(Self { handle, seeded: None })
+    }
+
+    /// The same, with randomness from a seed: the same seed gives the same run.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seeded = Some(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))));
+        self
+    }
+
+    /// Runs `work` whether or not anybody waits for it. Never blocks; works from any thread.
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.handle.spawn(work)
+    }
+
+    /// Runs `work` to its end also if the returned future is dropped.
+    ///
+    /// # Errors
+    /// Those of `work`, and ambiguous if the runtime was shut down under it.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        match self.spawn(work).await {
+            Ok(result) => result,
+            Err(e) => Err(Error::ambiguous("the task that did it is gone").with_source(e)),
+        }
+    }
+
+    /// Enters the runtime, for drivers that spawn by themselves.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// A fresh nonce.
+    #[must_use]
+    pub fn nonce(&self) -> Nonce {
+        Nonce::new(self.with_rng(|rng| rng.random(), || rand::rng().random()))
+    }
+
+    /// A number from 0 up to 1, for jitter.
+    #[must_use]
+    pub fn unit(&self) -> f64 {
+        self.with_rng(|rng| rng.random(), || rand::rng().random())
+    }
+
+    fn with_rng<T>(&self, seeded: impl FnOnce(&mut StdRng) -> T, system: impl FnOnce() -> T) -> T {
+        match &self.seeded {
+            Some(rng) => seeded(&mut rng.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => system(),
+        }
+    }
+}
