@@ -19,7 +19,7 @@ use crate::{
 ///
 /// ```
 /// # use coord_backend_memory::doc_example;
-/// # doc_example!(async |coord: coord_api::Coord| {
+/// # doc_example(async |coord: coord_api::Coord| {
 /// coord.put("/config/rate", "100").await?;
 /// let entry = coord.get("/config/rate").await?.expect("it was just written");
 /// assert_eq!(entry.value, "100");
@@ -194,7 +194,7 @@ impl Coord {
     ///
     /// ```
     /// # use coord_backend_memory::doc_example;
-    /// # doc_example!(async |coord: coord_api::Coord| {
+    /// # doc_example(async |coord: coord_api::Coord| {
     /// use coord_api::WatchEvent;
     /// use futures::StreamExt;
     ///

@@ -37,7 +37,6 @@ impl BackendInfo {
 
 /// What a store can hold. Exceeding one is [`LimitExceeded`](ErrorKind::LimitExceeded), before anything is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Limits {
     /// Largest value, in bytes.
     pub value_max_bytes: usize,
@@ -122,7 +121,6 @@ pub enum Durability {
 /// Recipes may not read this; it is for people, for the suite (which fails if a store is stronger or weaker than it
 /// says), and for the warning that exclusion is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Guarantees {
     /// A watcher sees every change; otherwise only the latest of several in a row.
     pub watch_every_change: bool,

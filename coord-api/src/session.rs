@@ -113,7 +113,7 @@ pub trait SessionDriver: fmt::Debug + Send + Sync + 'static {
 ///
 /// ```
 /// # use coord_backend_memory::doc_example;
-/// # doc_example!(async |coord: coord_api::Coord| {
+/// # doc_example(async |coord: coord_api::Coord| {
 /// use std::time::Duration;
 /// use coord_api::Lifetime;
 ///

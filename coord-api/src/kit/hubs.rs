@@ -31,7 +31,7 @@ impl Hubs {
     #[must_use]
     pub fn live(&self, dir: &Dir) -> Option<HubRef> {
         let slots = self.lock();
-        slots.get(dir).map(|slot| HubRef::new(slot))
+        slots.get(dir).map(HubRef::new)
     }
 
     /// The hubs whose directory holds `dir`, nearest first; for noting own writes.
@@ -47,7 +47,7 @@ impl Hubs {
                 slot.hub.dir() == dir || slot.hub.dir().contains(&crate::Key::from_store(dir.as_str()))
             })
             .max_by_key(|slot| slot.hub.dir().as_str().len())
-            .map(|slot| HubRef::new(slot))
+            .map(HubRef::new)
     }
 
     /// The hub of `dir`; `start` begins its feed if it is new.

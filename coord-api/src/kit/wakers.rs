@@ -63,7 +63,6 @@ pub struct WakerRef<'w, K: Eq + Hash> {
 
 impl<K: Eq + Hash> WakerRef<'_, K> {
     /// Resolves at the next wake-up after this call, awaited or not.
-    #[must_use]
     pub fn armed(&self) -> Notified<'_> {
         // `notified()` counts from its creation for `notify_waiters`, so no poll is needed to arm it.
         self.notify.notified()

@@ -1,0 +1,232 @@
+//! The data, and how a transaction changes it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use coord_api::{
+    Check, Child, Dir, Entry, Error, Failed, Key, Lifetime, Listing, Meta, Nonce, Op, OrderedCreate,
+    Rejection, Result, Revision, SessionId, Tag, Txn, Version, Written, kit::Change,
+};
+
+use crate::{log::Log, session::Row};
+
+/// Everything the store knows; always used under its lock.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) revision: Revision,
+    pub(crate) entries: BTreeMap<Key, Entry>,
+    /// When the set of names in a directory last changed.
+    children_changed: BTreeMap<Dir, Revision>,
+    pub(crate) sessions: HashMap<SessionId, Row>,
+    pub(crate) next_session: u64,
+    pub(crate) log: Log,
+}
+
+impl State {
+    pub(crate) fn new(first: Revision) -> Self {
+        Self {
+            revision: first,
+            entries: BTreeMap::new(),
+            children_changed: BTreeMap::new(),
+            sessions: HashMap::new(),
+            next_session: 1,
+            log: Log::new(first),
+        }
+    }
+
+    /// All keys in `dir` and below.
+    pub(crate) fn below<'s>(&'s self, dir: &'s Dir) -> impl Iterator<Item = &'s Entry> {
+        let first = Key::from_store(&dir.prefix());
+        self.entries.range(first..).map(|(_, entry)| entry).take_while(|entry| dir.contains(&entry.key))
+    }
+
+    pub(crate) fn listing(&self, dir: &Dir) -> Listing {
+        let mut places = Vec::new();
+        let mut others = BTreeMap::new();
+        for entry in self.below(dir) {
+            let Some(child) = dir.child_towards(&entry.key) else { continue };
+            match parse_place(&entry.key) {
+                Some((tag, nonce)) if child == entry.key => {
+                    places.push((entry.meta.created, Child::new(child, Some(tag), Some(nonce))));
+                }
+                _ => drop(others.insert(child.clone(), Child::new(child, None, None))),
+            }
+        }
+        places.sort_by_key(|(created, _)| *created);
+        let children = places.into_iter().map(|(_, child)| child).chain(others.into_values()).collect();
+        Listing::new(children, self.children_changed(dir))
+    }
+
+    pub(crate) fn children_changed(&self, dir: &Dir) -> Revision {
+        self.children_changed.get(dir).copied().unwrap_or(Revision::ZERO)
+    }
+
+    /// Which condition of `txn` does not hold, if any.
+    pub(crate) fn rejection(&self, txn: &Txn) -> Option<Rejection> {
+        let check = txn.checks().iter().position(|check| !self.holds(check)).map(Failed::Check);
+        let failed = check.or_else(|| txn.ops().iter().position(|op| !self.expected(op)).map(Failed::Op));
+        failed.map(|failed| Rejection::new(Some(failed)))
+    }
+
+    fn holds(&self, check: &Check) -> bool {
+        let meta = self.entries.get(check.key()).map(|entry| &entry.meta);
+        match check {
+            Check::Absent(_) => meta.is_none(),
+            Check::Exists(_) => meta.is_some(),
+            Check::Version(_, version) => meta.is_some_and(|meta| meta.version == *version),
+            Check::Created(_, created) => meta.is_some_and(|meta| meta.created == *created),
+            _ => false,
+        }
+    }
+
+    fn expected(&self, op: &Op) -> bool {
+        match op {
+            Op::Create { key, .. } => !self.entries.contains_key(key),
+            Op::Update { key, .. } | Op::Delete { key } => self.entries.contains_key(key),
+            _ => true,
+        }
+    }
+
+    /// The leaf rule: no key is an ancestor of another, also not of one made in the same transaction.
+    pub(crate) fn check_leaves(&self, ops: &[Op]) -> Result<()> {
+        let made: Vec<&Key> = ops.iter().filter(|op| !matches!(op, Op::Delete { .. })).map(Op::key).collect();
+        for key in &made {
+            let below = key.as_dir();
+            let mut above = key.parent();
+            let mut taken =
+                self.below(&below).next().is_some() || made.iter().any(|other| below.contains(other));
+            while !above.is_root() && !taken {
+                let parent = Key::from_store(above.as_str());
+                taken = self.entries.contains_key(&parent);
+                above = parent.parent();
+            }
+            if taken {
+                return Err(
+                    Error::invalid("a key cannot be above or below another key").with_context("key", key)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the writes of a transaction at one new revision.
+    pub(crate) fn apply(
+        &mut self,
+        ops: Vec<Op>,
+        owner: Option<&SessionId>,
+    ) -> (Vec<Option<Written>>, Vec<Change>) {
+        let revision = self.advance();
+        let mut written = Vec::with_capacity(ops.len());
+        let mut changes = Vec::with_capacity(ops.len());
+        for op in ops {
+            match op {
+                Op::Create { key, value, lifetime } => {
+                    let owner = owner.filter(|_| lifetime == Lifetime::Session).cloned();
+                    changes.push(self.insert(key, value, owner));
+                    written.push(Some(Written::new(revision, version_at(revision))));
+                }
+                Op::Update { key, value } | Op::Put { key, value } => {
+                    changes.push(self.insert(key, value, None));
+                    written.push(Some(Written::new(revision, version_at(revision))));
+                }
+                Op::Delete { key } => {
+                    changes.extend(self.remove(&key));
+                    written.push(None);
+                }
+                _ => written.push(None),
+            }
+        }
+        self.log.push(revision, changes.clone());
+        (written, changes)
+    }
+
+    /// The entry that an earlier try with the same nonce made.
+    pub(crate) fn find_place(&self, req: &OrderedCreate) -> Option<&Entry> {
+        self.entries.get(&place_key(req))
+    }
+
+    pub(crate) fn create_place(&mut self, req: OrderedCreate, owner: &SessionId) -> (Entry, Vec<Change>) {
+        let revision = self.advance();
+        let key = place_key(&req);
+        let owner = (req.lifetime == Lifetime::Session).then(|| owner.clone());
+        let entry = Entry::new(
+            key.clone(),
+            req.value.clone(),
+            Meta::new(revision, revision, version_at(revision), owner.clone()),
+        );
+        let changes = vec![self.insert(key, req.value, owner)];
+        self.log.push(revision, changes.clone());
+        (entry, changes)
+    }
+
+    /// Ends a session: all its keys go at one revision.
+    pub(crate) fn end_session(&mut self, id: &SessionId) -> Option<(Row, Vec<Change>)> {
+        let row = self.sessions.remove(id)?;
+        let owned = |entry: &&Entry| entry.meta.owner.as_ref() == Some(id);
+        let doomed: Vec<Key> = self.entries.values().filter(owned).map(|entry| entry.key.clone()).collect();
+        let mut changes = Vec::with_capacity(doomed.len());
+        if !doomed.is_empty() {
+            let revision = self.advance();
+            for key in doomed {
+                changes.extend(self.remove(&key));
+            }
+            self.log.push(revision, changes.clone());
+        }
+        Some((row, changes))
+    }
+
+    fn advance(&mut self) -> Revision {
+        self.revision = Revision::new(self.revision.get() + 1);
+        self.revision
+    }
+
+    fn insert(&mut self, key: Key, value: Bytes, owner: Option<SessionId>) -> Change {
+        let now = self.revision;
+        let (created, owner) = match self.entries.get(&key) {
+            Some(old) => (old.meta.created, old.meta.owner.clone()),
+            None => (now, owner),
+        };
+        if created == now {
+            self.touch_dirs(&key);
+        }
+        let entry = Entry::new(key.clone(), value, Meta::new(created, now, version_at(now), owner));
+        self.entries.insert(key, entry.clone());
+        Change::Put(entry)
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Change> {
+        self.entries.remove(key)?;
+        self.touch_dirs(key);
+        Some(Change::Delete(key.clone()))
+    }
+
+    fn touch_dirs(&mut self, key: &Key) {
+        for dir in dirs_above(key) {
+            self.children_changed.insert(dir, self.revision);
+        }
+    }
+}
+
+/// Opaque and different after every write, also after a deletion and a new creation.
+const fn version_at(revision: Revision) -> Version {
+    Version::new(revision.get())
+}
+
+/// The directory of `key` and all above, up to the root.
+pub(crate) fn dirs_above(key: &Key) -> Vec<Dir> {
+    let mut dirs = vec![key.parent()];
+    while let Some(last) = dirs.last().filter(|dir| !dir.is_root()) {
+        dirs.push(Key::from_store(last.as_str()).parent());
+    }
+    dirs
+}
+
+/// Places are named by nonce and tag; their order is the revision that created them.
+fn place_key(req: &OrderedCreate) -> Key {
+    Key::from_store(&format!("{}{}:{}", req.dir.prefix(), req.tag, req.nonce))
+}
+
+fn parse_place(key: &Key) -> Option<(Tag, Nonce)> {
+    let (tag, nonce) = key.name().rsplit_once(':')?;
+    Some((Tag::new(tag.to_owned()).ok()?, Nonce::from_uuid(nonce)?))
+}

@@ -1,0 +1,189 @@
+//! One store, shared by its handles.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+};
+
+use coord_api::{
+    Dir, Error, Key, Result, Revision, Seen, SessionId,
+    kit::{Change, Runtime, Wakers},
+};
+use tokio::time::Instant;
+
+use crate::{
+    session::Row,
+    state::{State, dirs_above},
+};
+
+/// A store in memory, which any number of [`MemoryBackend`](crate::MemoryBackend)s share.
+#[derive(Clone, Debug)]
+pub struct MemoryStore(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    keys: Wakers<Key>,
+    /// Woken by changes in the directory and below.
+    dirs: Wakers<Dir>,
+}
+
+impl MemoryStore {
+    /// An empty store that starts at a random revision.
+    #[must_use]
+    pub fn new(runtime: &Runtime) -> Self {
+        // Below 2^53 with room to grow: the smallest counter among the stores (Redis computes in doubles).
+        let first = 1 + (runtime.nonce().get() & 0xffff_ffff) as u64;
+        Self::starting_at(Revision::new(first))
+    }
+
+    /// An empty store that starts at this revision, for tests of large numbers.
+    #[must_use]
+    pub fn starting_at(revision: Revision) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::new(State::new(revision)),
+            keys: Wakers::default(),
+            dirs: Wakers::default(),
+        }))
+    }
+
+    /// The store of this name in the process: the one that is there, or a new one.
+    #[must_use]
+    pub fn named(name: &str, runtime: &Runtime) -> Self {
+        static NAMED: OnceLock<Mutex<HashMap<String, Weak<Shared>>>> = OnceLock::new();
+        let mut named = NAMED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|_, store| store.strong_count() > 0);
+        if let Some(shared) = named.get(name).and_then(Weak::upgrade) {
+            return Self(shared);
+        }
+        let store = Self::new(runtime);
+        named.insert(name.to_owned(), Arc::downgrade(&store.0));
+        store
+    }
+
+    /// How many keys there are, for tests of leaks.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.0.lock().entries.len()
+    }
+
+    /// How many sessions there are, for tests of leaks.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.0.lock().sessions.len()
+    }
+}
+
+impl Shared {
+    /// The state, with sessions past their deadline gone.
+    ///
+    /// Reaped on every look, so that expiry needs no timer to be true; timers only wake those who wait for it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.raw_lock();
+        let now = Instant::now();
+        let mut due: Vec<SessionId> =
+            state.sessions.iter().filter(|(_, row)| row.is_due(now)).map(|(id, _)| id.clone()).collect();
+        due.sort();
+        for id in due {
+            if let Some((row, changes)) = state.end_session(&id) {
+                row.lease.lose();
+                self.wake(&changes);
+            }
+        }
+        state
+    }
+
+    fn raw_lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn end_session(&self, id: &SessionId) {
+        let ended = self.raw_lock().end_session(id);
+        if let Some((row, changes)) = ended {
+            row.lease.lose();
+            self.wake(&changes);
+        }
+    }
+
+    pub(crate) fn with_session<T>(&self, id: &SessionId, change: impl FnOnce(&mut Row) -> T) -> Option<T> {
+        self.lock().sessions.get_mut(id).map(change)
+    }
+
+    pub(crate) fn wake(&self, changes: &[Change]) {
+        for change in changes {
+            let key = match change {
+                Change::Put(entry) => &entry.key,
+                Change::Delete(key) => key,
+            };
+            self.keys.wake(key);
+            for dir in dirs_above(key) {
+                self.dirs.wake(&dir);
+            }
+        }
+    }
+
+    pub(crate) fn wake_watchers(&self) {
+        self.dirs.wake_all();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.keys.wake_all();
+        self.dirs.wake_all();
+    }
+
+    /// Returns once `seen` differs from the state, or `ended` says that nobody may wait any more.
+    pub(crate) async fn wait(&self, seen: &Seen, ended: impl Fn() -> Option<Error>) -> Result<()> {
+        let done = || match ended() {
+            Some(error) => Some(Err(error)),
+            None => self.differs(seen).then_some(Ok(())),
+        };
+        match seen {
+            Seen::Absent(key) | Seen::Exists(key) | Seen::Value(key, _) => {
+                let waker = self.keys.register(key.clone());
+                loop {
+                    // Armed before looking: a change between the two would otherwise wake nobody.
+                    let woken = waker.armed();
+                    if let Some(result) = done() {
+                        return result;
+                    }
+                    woken.await;
+                }
+            }
+            _ => {
+                let waker = self.dirs.register(seen.dir());
+                loop {
+                    let woken = waker.armed();
+                    if let Some(result) = done() {
+                        return result;
+                    }
+                    woken.await;
+                }
+            }
+        }
+    }
+
+    /// Waits for the next change in `dir` or below, unless `ready` already.
+    pub(crate) async fn changed<T>(&self, dir: &Dir, mut ready: impl FnMut() -> Option<T>) -> T {
+        let waker = self.dirs.register(dir.clone());
+        loop {
+            let woken = waker.armed();
+            if let Some(value) = ready() {
+                return value;
+            }
+            woken.await;
+        }
+    }
+
+    fn differs(&self, seen: &Seen) -> bool {
+        let state = self.lock();
+        match seen {
+            Seen::Absent(key) => state.entries.contains_key(key),
+            Seen::Exists(key) => !state.entries.contains_key(key),
+            Seen::Value(key, modified) => {
+                state.entries.get(key).is_none_or(|entry| entry.meta.modified != *modified)
+            }
+            Seen::Children(dir, revision) => state.children_changed(dir) != *revision,
+            _ => true,
+        }
+    }
+}
