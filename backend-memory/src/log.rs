@@ -22,10 +22,10 @@ impl Log {
 
     pub(crate) fn push(&mut self, revision: Revision, changes: Vec<Change>) {
         self.revisions.push_back((revision, changes));
-        if self.revisions.len() > KEPT {
-            if let Some((dropped, _)) = self.revisions.pop_front() {
-                self.floor = dropped;
-            }
+        if self.revisions.len() > KEPT
+            && let Some((dropped, _)) = self.revisions.pop_front()
+        {
+            self.floor = dropped;
         }
     }
 

@@ -132,7 +132,11 @@ impl Shared {
     }
 
     /// Returns once `seen` differs from the state, or `ended` says that nobody may wait any more.
-    pub(crate) async fn wait(&self, seen: &Seen, ended: impl Fn() -> Option<Error>) -> Result<()> {
+    pub(crate) async fn wait(
+        &self,
+        seen: &Seen,
+        ended: impl Fn() -> Option<Error> + Send + Sync,
+    ) -> Result<()> {
         let done = || match ended() {
             Some(error) => Some(Err(error)),
             None => self.differs(seen).then_some(Ok(())),

@@ -1,6 +1,13 @@
 //! The handle that applications hold.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 
@@ -35,13 +42,15 @@ pub struct Coord {
     backend: Arc<dyn Backend>,
     ctx: OpContext,
     fence_epoch: u32,
+    /// Whether the warning about weak exclusion was given.
+    warned: Arc<AtomicBool>,
 }
 
 impl Coord {
     /// A handle on a backend. Most callers use `coord::connect`, which adds the usual layers.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, ctx: OpContext::default(), fence_epoch: 0 }
+        Self { backend, ctx: OpContext::default(), fence_epoch: 0, warned: Arc::default() }
     }
 
     /// The same store behind one more layer, outside of all others. The original is unchanged.
@@ -92,6 +101,23 @@ impl Coord {
     #[must_use]
     pub const fn fencing_token(&self, revision: Revision) -> FencingToken {
         FencingToken::new(self.fence_epoch, revision)
+    }
+
+    /// Warns in the log, once a handle, if the store can lose acknowledged writes (promise G13).
+    ///
+    /// For recipes that exclude: two may believe that they hold, and only fencing tokens tell them apart.
+    pub fn warn_if_exclusion_is_weak(&self) {
+        if self.warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let info = self.info();
+        if info.guarantees.can_lose_acknowledged_writes {
+            tracing::warn!(
+                store = info.name,
+                "this store can lose writes it acknowledged: after a failover or restart two clients may hold one lock; \
+                 let the protected resource compare fencing tokens"
+            );
+        }
     }
 
     /// Reads one key; `None` if it is absent.

@@ -1,0 +1,193 @@
+//! What holding a lock means.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coord_api::{
+    Check, Error, ErrorKind, Failed, FencingToken, Freshness, Key, Rejection, Result, Seen, Session, Txn,
+    TxnOutcome,
+};
+use tokio::time::Instant;
+
+use crate::queue::Place;
+
+/// A held lock.
+///
+/// Ends by [`LockGuard::release`], or in the background when it is dropped; both work without a runtime around them.
+/// Note that `let _ = lock.acquire().await?` drops the guard at once.
+#[derive(Debug)]
+#[must_use = "dropping the guard releases the lock"]
+pub struct LockGuard {
+    place: Place,
+    token: FencingToken,
+    /// Set once our entry was seen to be gone while the session lived.
+    entry_gone: AtomicBool,
+}
+
+impl LockGuard {
+    pub(crate) fn new(place: Place) -> Self {
+        let token = place.session().coord().fencing_token(place.created());
+        Self { place, token, entry_gone: AtomicBool::new(false) }
+    }
+
+    /// The fencing token: larger than that of every earlier holder, on every store (promise G1).
+    ///
+    /// Send it with every request to the resource that the lock protects, and let the resource refuse a token smaller
+    /// than one it has seen. This alone protects against a holder that was frozen and does not know it yet.
+    #[must_use]
+    pub const fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// The key of our entry in the store.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        self.place.key()
+    }
+
+    /// The session that holds the lock.
+    #[must_use]
+    pub const fn session(&self) -> &Session {
+        self.place.session()
+    }
+
+    /// Until when nobody else can be granted the lock, unless the session is renewed before (promise G2).
+    #[must_use]
+    pub fn valid_until(&self) -> Instant {
+        self.session().valid_until()
+    }
+
+    /// Whether the lock is surely still ours, by the local clock. Asks nobody and costs next to nothing.
+    ///
+    /// Never becomes `true` again (promise G3).
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.entry_gone.load(Ordering::Acquire) && self.session().is_valid()
+    }
+
+    /// Resolves once the lock is lost: the session ended, its local deadline passed, or somebody deleted our entry.
+    ///
+    /// ```
+    /// # coord_backend_memory::doc_example(async |coord| {
+    /// # use std::time::Duration;
+    /// # use coord_recipes::Lock;
+    /// # let session = coord.session(Duration::from_secs(10)).await?;
+    /// # let guard = Lock::new(&session, "/locks/orders")?.acquire().await?;
+    /// # async fn work() {}
+    /// tokio::select! {
+    ///     () = work() => guard.release().await?,
+    ///     () = guard.lost() => eprintln!("stop at once: somebody else may hold the lock"),
+    /// }
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is consumed.
+    pub async fn lost(&self) {
+        let coord = self.session().coord();
+        let own = Seen::Exists(self.key().clone());
+        loop {
+            if !self.is_valid() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.session().lost() => return,
+                woken = coord.wait(&own) => {
+                    // Woken early or refused: only an answer of the store ends the lock.
+                    if woken.is_err() || matches!(self.check().await, Err(e) if e.kind() != ErrorKind::LockLost) {
+                        tokio::time::sleep(self.session().ttl() / 10).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks the store whether our entry still stands.
+    ///
+    /// True when the store answered; it may be false when the answer arrives. For writes into the same store
+    /// use [`LockGuard::commit`], for others the token.
+    ///
+    /// # Errors
+    /// [`LockLost`](ErrorKind::LockLost) or [`SessionLost`](ErrorKind::SessionLost) if the lock is lost; others if the
+    /// store could not be asked.
+    ///
+    /// # Cancel safety
+    /// Safe: it only reads.
+    pub async fn check(&self) -> Result<()> {
+        self.session().ensure_valid()?;
+        let coord = self.session().coord().clone().with_freshness(Freshness::Latest);
+        match coord.get(self.key()).await? {
+            Some(entry) if entry.meta.created == self.place.created() => Ok(()),
+            _ => {
+                self.entry_gone.store(true, Ordering::Release);
+                Err(self.lost_error())
+            }
+        }
+    }
+
+    /// The condition that makes a transaction apply only while this guard holds.
+    #[must_use]
+    pub fn condition(&self) -> Check {
+        // Entry names are never used twice, so existence is identity.
+        Check::Exists(self.key().clone())
+    }
+
+    /// Commits a transaction that applies only while this guard holds: a stale holder changes nothing.
+    ///
+    /// ```
+    /// # coord_backend_memory::doc_example(async |coord| {
+    /// # use std::time::Duration;
+    /// # use coord_api::{Key, Txn};
+    /// # use coord_recipes::Lock;
+    /// # let session = coord.session(Duration::from_secs(10)).await?;
+    /// let guard = Lock::new(&session, "/locks/orders")?.acquire().await?;
+    /// guard.commit(Txn::new().put(Key::parse("/orders/next")?, "8")).await?;
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockLost`](ErrorKind::LockLost) if our entry is gone, with nothing applied; else as
+    /// [`Coord::commit`](coord_api::Coord::commit).
+    ///
+    /// # Cancel safety
+    /// As [`Coord::commit`](coord_api::Coord::commit): a transaction that was sent may be applied, while the guard
+    /// holds.
+    pub async fn commit(&self, txn: Txn) -> Result<TxnOutcome> {
+        self.session().ensure_valid()?;
+        let txn = txn.check(self.condition());
+        let own = txn.checks().len() - 1;
+        match self.session().coord().commit(txn).await? {
+            TxnOutcome::Rejected(Rejection { failed: Some(Failed::Check(at)), .. }) if at == own => {
+                self.entry_gone.store(true, Ordering::Release);
+                Err(self.lost_error())
+            }
+            TxnOutcome::Rejected(rejection) if rejection.failed.is_none() => {
+                // The store does not tell which condition failed: find out whether it was ours.
+                self.check().await?;
+                Ok(TxnOutcome::Rejected(rejection))
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Gives the lock back and reports.
+    ///
+    /// Tries until the store confirms or the session is over, also if the future is dropped.
+    ///
+    /// # Errors
+    /// [`SessionLost`](ErrorKind::SessionLost) and the like if the store did not confirm before the session ended; the
+    /// lock is free then, or will be when the store ends the session.
+    ///
+    /// # Cancel safety
+    /// Safe: the release goes on in the background.
+    pub async fn release(self) -> Result<()> {
+        self.place.leave().await
+    }
+
+    fn lost_error(&self) -> Error {
+        Error::new(ErrorKind::LockLost, "the lock is lost: its entry is gone from the store")
+            .with_context("key", self.key())
+    }
+}

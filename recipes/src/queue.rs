@@ -1,0 +1,253 @@
+//! The line: join it, wait for the verdict, leave it.
+//!
+//! Every recipe that lets some wait for others is this engine with another rule. An entry in a directory is a place
+//! in the line; the store's order is the line's. Three things are true at every await point:
+//!
+//! * **One entry an acquire.** A retried or ambiguous join uses the same nonce and finds itself again.
+//! * **Nothing left behind.** Joining and leaving run in tasks of their own. A caller who goes away drops the
+//!   [`Place`], and a dropped place leaves the line by itself.
+//! * **No grant on old news.** A verdict is given on a listing that shows our own entry, while our session surely
+//!   lives.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use coord_api::{
+    Child, Coord, Dir, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate, Result,
+    Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
+};
+
+/// Longest pause between tries to join, look or leave.
+const RETRY_CAP: Duration = Duration::from_secs(1);
+
+/// Whether it is our turn, given the line and our index in it.
+pub(crate) enum Verdict {
+    /// It is.
+    Granted,
+    /// Not before this entry is gone.
+    Behind(Key),
+}
+
+/// What makes the line of a recipe: who gives the verdict.
+pub(crate) type Rule = fn(&[Child], usize) -> Verdict;
+
+/// An entry in the line of a directory.
+#[derive(Debug)]
+pub(crate) struct Place {
+    session: Session,
+    dir: Dir,
+    key: Key,
+    created: Revision,
+    /// The line as joining showed it, until it is used.
+    line: Option<Listing>,
+    /// Set if a try to join was ambiguous: a second entry of ours may turn up late.
+    nonce_to_sweep: Option<Nonce>,
+    /// Cleared when somebody took over leaving.
+    armed: bool,
+}
+
+/// Joins the line of `dir`.
+///
+/// # Cancel safety
+/// Safe: if the future is dropped, the join ends or is undone in the background.
+pub(crate) async fn join(session: &Session, dir: &Dir, tag: &Tag, value: Bytes) -> Result<Place> {
+    session.ensure_valid()?;
+    let runtime = session.coord().runtime();
+    let request = OrderedCreate {
+        dir: dir.clone(),
+        tag: tag.clone(),
+        nonce: runtime.nonce(),
+        value,
+        lifetime: Lifetime::Session,
+    };
+    // Alive as long as this future: the task stops trying for a caller who went away.
+    let caller = Arc::new(());
+    let joined = runtime.run(join_task(session.clone(), request, Arc::downgrade(&caller))).await;
+    drop(caller);
+    joined
+}
+
+async fn join_task(session: Session, request: OrderedCreate, caller: Weak<()>) -> Result<Place> {
+    let coord = session.coord().clone();
+    let mut backoff = Backoff::new(RETRY_CAP);
+    let mut ambiguous = false;
+    let error = loop {
+        let error = match coord.backend().create_ordered(coord.context(), request.clone()).await {
+            Ok(ordered) => {
+                return Ok(Place {
+                    dir: request.dir,
+                    key: ordered.key,
+                    created: ordered.created,
+                    line: ordered.line,
+                    nonce_to_sweep: ambiguous.then_some(request.nonce),
+                    session,
+                    armed: true,
+                });
+            }
+            Err(error) => error,
+        };
+        ambiguous |= error.retry() == Retry::Ambiguous;
+        let gone = caller.strong_count() == 0;
+        if error.retry() == Retry::Never || gone || !session.is_valid() {
+            break error;
+        }
+        backoff.sleep(&coord.runtime()).await;
+    };
+    if ambiguous {
+        // The entry may stand in the line without anybody who knows it.
+        sweep(&session, &request.dir, request.nonce).await;
+    }
+    Err(session.ensure_valid().err().unwrap_or(error))
+}
+
+impl Place {
+    /// The key of the entry.
+    pub(crate) const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The revision that created the entry: the fence of this place.
+    pub(crate) const fn created(&self) -> Revision {
+        self.created
+    }
+
+    /// The session that owns the entry.
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Asks the rule once.
+    pub(crate) async fn verdict(&mut self, rule: Rule) -> Result<Verdict> {
+        let line = match self.line.take() {
+            Some(line) => line,
+            None => self.look().await?,
+        };
+        // Only now: the verdict must not be older than the proof that our session lives.
+        self.session.ensure_valid()?;
+        match line.position(&self.key) {
+            Some(at) => Ok(rule(&line.children, at)),
+            None => {
+                Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
+                    .with_context("key", &self.key))
+            }
+        }
+    }
+
+    /// Waits until the rule grants.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is consumed; the place stays until it is dropped.
+    pub(crate) async fn turn(&mut self, rule: Rule) -> Result<()> {
+        while let Verdict::Behind(ahead) = self.verdict(rule).await? {
+            self.wait_for(ahead).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until `ahead` is gone, and no longer than our own entry and session last.
+    async fn wait_for(&self, ahead: Key) -> Result<()> {
+        let coord = self.session.coord();
+        let (ahead, own) = (Seen::Exists(ahead), Seen::Exists(self.key.clone()));
+        let mut backoff = Backoff::new(RETRY_CAP);
+        loop {
+            let woken = tokio::select! {
+                biased;
+                () = self.session.lost() => return self.session.ensure_valid(),
+                woken = coord.wait(&ahead) => woken,
+                woken = coord.wait(&own) => woken,
+            };
+            match woken {
+                Err(error) if error.retry() != Retry::Never => backoff.sleep(&coord.runtime()).await,
+                woken => return woken,
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Listing> {
+        let coord = self.session.coord();
+        let mut backoff = Backoff::new(RETRY_CAP);
+        loop {
+            match coord.backend().list(coord.context(), &self.dir).await {
+                Err(error) if error.retry() != Retry::Never && self.session.is_valid() => {
+                    backoff.sleep(&coord.runtime()).await;
+                }
+                listed => return listed,
+            }
+        }
+    }
+
+    /// Leaves the line and reports; goes on in the background if the future is dropped.
+    ///
+    /// # Errors
+    /// `SessionLost` if the session ended before the store confirmed: the entry goes with the session.
+    pub(crate) async fn leave(mut self) -> Result<()> {
+        self.armed = false;
+        let leaving = self.leaving();
+        self.session.coord().runtime().run(leaving).await
+    }
+
+    /// The work of leaving, independent of this value.
+    fn leaving(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+        let (session, dir, key, nonce) =
+            (self.session.clone(), self.dir.clone(), self.key.clone(), self.nonce_to_sweep);
+        async move {
+            delete_surely(&session, &key).await?;
+            if let Some(nonce) = nonce {
+                sweep(&session, &dir, nonce).await;
+            }
+            Ok(())
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.armed {
+            self.session.coord().runtime().spawn(self.leaving());
+        }
+    }
+}
+
+/// Deletes an entry of ours; tries until the store confirms or the session is over, with which the entry goes.
+async fn delete_surely(session: &Session, key: &Key) -> Result<()> {
+    let coord = session.coord();
+    let mut backoff = Backoff::new(RETRY_CAP);
+    loop {
+        let error = match coord.commit(Txn::new().delete(key.clone())).await {
+            // Rejected means that it is gone already, by an earlier try whose reply was lost.
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        // The entry's name is ours alone, so deleting it again can hit nobody else's.
+        if error.retry() == Retry::Never || !session.is_valid() {
+            return Err(error);
+        }
+        backoff.sleep(&coord.runtime()).await;
+    }
+}
+
+/// Deletes whatever entries carry our nonce.
+async fn sweep(session: &Session, dir: &Dir, nonce: Nonce) {
+    let coord: Coord = session.coord().clone().with_freshness(Freshness::Latest);
+    let mut backoff = Backoff::new(RETRY_CAP);
+    while session.is_valid() {
+        match coord.list(dir).await {
+            Ok(line) => {
+                for child in line.children.iter().filter(|child| child.nonce == Some(nonce)) {
+                    if let Err(error) = delete_surely(session, &child.key).await {
+                        tracing::warn!(key = %child.key, %error, "an entry stays in the line until its session ends");
+                    }
+                }
+                return;
+            }
+            Err(error) if error.retry() == Retry::Never => {
+                tracing::warn!(%dir, %error, "cannot look for entries of a failed join; they go with the session");
+                return;
+            }
+            Err(_) => backoff.sleep(&coord.runtime()).await,
+        }
+    }
+}
