@@ -34,7 +34,9 @@ impl Requests for ZkRequests {
                         self.scan.body(rest);
                         // Negative numbers are the client's upkeep of the connection: ping -2,
                         // authentication -4, renewal of watches -8.
-                        if self.greeted && let Ok(xid) = u64::try_from(xid) {
+                        if self.greeted
+                            && let Ok(xid) = u64::try_from(xid)
+                        {
                             seen(Some(xid));
                         }
                         self.greeted = true;

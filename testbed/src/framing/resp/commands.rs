@@ -201,8 +201,7 @@ mod tests {
 
     #[test]
     fn after_a_subscription_in_version_2_nothing_can_be_matched() {
-        let stream =
-            [command(&["GET", "k"]), command(&["SUBSCRIBE", "a"]), command(&["PING"])].concat();
+        let stream = [command(&["GET", "k"]), command(&["SUBSCRIBE", "a"]), command(&["PING"])].concat();
         assert_eq!(requests(Framing::Resp, &stream), [Some(0), None, None]);
         let stream = [command(&["CLIENT", "reply", "off"]), command(&["PING"])].concat();
         assert_eq!(requests(Framing::Resp, &stream), [None, None]);

@@ -1,0 +1,214 @@
+//! Servers as processes of this machine.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{
+    Kind, Result, ServerOptions, TestbedError,
+    address::Address,
+    config::{self, Members, Place, TlsPaths},
+    registry::{self, DATA_PREFIX, Entry},
+    spawner,
+    tls::Identity,
+};
+
+/// How to start it, again and again.
+struct Recipe {
+    program: PathBuf,
+    args: Vec<OsString>,
+    envs: Vec<(&'static str, String)>,
+}
+
+// By hand: the arguments hold passwords.
+impl fmt::Debug for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recipe").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+/// One server process, its data and its place in the record of what runs.
+#[derive(Debug)]
+pub(crate) struct LocalServer {
+    recipe: Recipe,
+    child: Option<Child>,
+    log: PathBuf,
+    // Dropped in this order: the record goes last, so that a sweep can finish what a killed
+    // process has begun to remove.
+    dir: TempDir,
+    entry: Entry,
+}
+
+impl LocalServer {
+    /// Starts the process; it may not answer yet.
+    pub(crate) async fn start(
+        kind: Kind,
+        bin: &Path,
+        options: &ServerOptions,
+        members: Members<'_>,
+        identity: Option<&Identity>,
+    ) -> Result<LocalServer> {
+        registry::sweep_once();
+        let program = bin.join(kind.binary());
+        if !program.is_file() {
+            return Err(TestbedError::MissingBinary { kind, searched: vec![bin.to_owned()] });
+        }
+        let dir = data_folder(kind, options.durable)?;
+        let entry = Entry::new(dir.path())?;
+        let recipe = recipe(kind, program, dir.path(), options, members, identity)?;
+        let log = dir.path().join("log");
+        let mut server = LocalServer { recipe, child: None, log, dir, entry };
+        server.spawn().await?;
+        Ok(server)
+    }
+
+    async fn spawn(&mut self) -> Result<()> {
+        let what = || TestbedError::io(format!("start {}", self.recipe.program.display()));
+        let open = || {
+            let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
+            Ok((log.try_clone()?, log))
+        };
+        let (out, err) = open().map_err(what())?;
+        let mut command: Command = spawner::guarded(self.recipe.program.as_os_str());
+        command
+            .args(&self.recipe.args)
+            .envs(self.recipe.envs.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
+        let child = spawner::spawn(command).await.map_err(what())?;
+        let pid = child.id();
+        self.child = Some(child);
+        self.entry.running(pid)
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        match self.child.as_mut()?.try_wait() {
+            Ok(status) => status.map(|status| status.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// SIGKILL, also if it is paused. Returns when the process is gone and its ports are free.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        let Some(child) = self.child.as_mut() else { return Ok(()) };
+        child.kill().map_err(TestbedError::io("kill a server"))?;
+        while child.try_wait().map_err(TestbedError::io("wait for a killed server"))?.is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        self.child = None;
+        Ok(())
+    }
+
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.kill().await?;
+        self.spawn().await
+    }
+
+    /// SIGSTOP.
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP, "pause a server")
+    }
+
+    /// SIGCONT.
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT, "resume a server")
+    }
+
+    fn signal(&self, signal: Signal, what: &str) -> Result<()> {
+        let child = self.child.as_ref().ok_or(io::ErrorKind::NotFound.into());
+        // Not yet waited for, so that the number cannot have been given to another process.
+        child
+            .and_then(|child| Ok(kill_process(Pid::from_child(child), signal)?))
+            .map_err(TestbedError::io(what))
+    }
+
+    pub(crate) fn log_tail(&self) -> String {
+        tail(&self.log).unwrap_or_else(|error| format!("{}: {error}", self.log.display()))
+    }
+}
+
+impl Drop for LocalServer {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // A killed process is gone at once, so that the wait does not block.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn data_folder(kind: Kind, durable: bool) -> Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    let prefix = format!("{DATA_PREFIX}{kind}-");
+    builder.prefix(&prefix);
+    let made = if !durable && memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+    made.map_err(TestbedError::io("create a folder for a server's data"))
+}
+
+fn recipe(
+    kind: Kind,
+    program: PathBuf,
+    dir: &Path,
+    options: &ServerOptions,
+    members: Members<'_>,
+    identity: Option<&Identity>,
+) -> Result<Recipe> {
+    let data = dir.join("data");
+    let write = || TestbedError::io(format!("write in {}", dir.display()));
+    fs::create_dir(&data).map_err(write())?;
+    let bundle = identity.map(Identity::bundle);
+    let tls = match (&options.tls, identity, &bundle) {
+        (Some(files), Some(identity), Some(bundle)) => {
+            Some(TlsPaths { ca: &files.ca, cert: &identity.cert, key: &identity.key, bundle })
+        }
+        _ => None,
+    };
+    let listen = members.all.get(members.me).map_or(std::net::Ipv4Addr::LOCALHOST.into(), Address::ip);
+    let place = Place { listen, data: &data, tls };
+    let strings = |args: Vec<String>| args.into_iter().map(OsString::from).collect();
+    Ok(match kind {
+        Kind::ZooKeeper | Kind::ZooKeeper38 => {
+            let file = dir.join("zoo.cfg");
+            fs::write(&file, config::zoo_cfg(options, place, members)).map_err(write())?;
+            fs::write(data.join("myid"), format!("{}\n", members.me + 1)).map_err(write())?;
+            let envs = vec![("JVMFLAGS", config::jvm_flags(options))];
+            Recipe { program, args: vec![file.into()], envs }
+        }
+        Kind::Etcd => {
+            Recipe { program, args: strings(config::etcd(options, place, members)), envs: Vec::new() }
+        }
+        Kind::Redis | Kind::Valkey => {
+            // The locale of the test run may be unknown to the server's libc.
+            let envs = vec![("LC_ALL", "C".to_owned())];
+            Recipe { program, args: strings(config::redis(kind, options, place, members)), envs }
+        }
+    })
+}
+
+/// The last lines of a log, for an error message.
+fn tail(log: &Path) -> io::Result<String> {
+    const TAIL: u64 = 4096;
+    let mut file = File::open(log)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
