@@ -34,8 +34,10 @@ build_base() {
   if ! command -v mmdebstrap >/dev/null; then
     [ "$(id -u)" = 0 ] || fail "mmdebstrap is needed: sudo apt-get install --no-install-recommends mmdebstrap"
     echo "build-images: installing mmdebstrap"
-    apt-get -qq update >/dev/null
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends mmdebstrap >/dev/null
+    local log
+    log=$(apt-get -qq update 2>&1 &&
+      DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends mmdebstrap 2>&1) ||
+      fail "apt-get: $log"
   fi
   # Not the zookeeper package: it only adds scripts and a desktop JRE.
   local packages=base-files,dash,coreutils,openjdk-21-jre-headless,libzookeeper-java,libnetty-tcnative-java

@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     time::Duration,
 };
@@ -157,14 +157,10 @@ pub(crate) fn etcd(options: &ServerOptions, place: Place<'_>, members: Members<'
         scheme = "https";
     }
     let advertised = url(scheme, advertised.unwrap_or_else(|| listen(Kind::Etcd.port())));
-    // Alone, the peer address is bound but never used, and need not be reachable from outside.
     let own_peer = match members.all {
-        [_] => url("http", (std::net::Ipv4Addr::LOCALHOST, ETCD_PEER).into()),
+        // Alone in a container, the peer address is bound but need not be reachable from outside.
+        [one] if one.ip() != place.listen => url("http", (Ipv4Addr::LOCALHOST, ETCD_PEER).into()),
         all => all.get(members.me).map(peer_of).unwrap_or_default(),
-    };
-    let own_peer = match members.all {
-        [one] if one.ip() == place.listen => peer_of(one),
-        _ => own_peer,
     };
     let cluster = match members.all {
         [_] => format!("{}={own_peer}", name(members.me)),

@@ -6,11 +6,11 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     address::Address,
     config::{self, Members, Place, TlsPaths},
     registry::{self, DATA_PREFIX, Entry},
-    spawner,
+    spawner::{self, Running},
     tls::Identity,
 };
 
@@ -40,10 +40,10 @@ impl fmt::Debug for Recipe {
 #[derive(Debug)]
 pub(crate) struct LocalServer {
     recipe: Recipe,
-    child: Option<Child>,
+    child: Option<Running>,
     log: PathBuf,
-    // Dropped in this order: the record goes last, so that a sweep can finish what a killed
-    // process has begun to remove.
+    // Dropped in this order, after the process is gone: the record last, so that a sweep can
+    // finish what this process had begun to remove when it was killed.
     dir: TempDir,
     entry: Entry,
 }
@@ -93,12 +93,12 @@ impl LocalServer {
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+        self.child.as_ref().map(Running::id)
     }
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
-        match self.child.as_mut()?.try_wait() {
+        match self.child.as_mut()?.ended() {
             Ok(status) => status.map(|status| status.to_string()),
             Err(error) => Some(error.to_string()),
         }
@@ -108,7 +108,7 @@ impl LocalServer {
     pub(crate) async fn kill(&mut self) -> Result<()> {
         let Some(child) = self.child.as_mut() else { return Ok(()) };
         child.kill().map_err(TestbedError::io("kill a server"))?;
-        while child.try_wait().map_err(TestbedError::io("wait for a killed server"))?.is_none() {
+        while child.ended().map_err(TestbedError::io("wait for a killed server"))?.is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         self.child = None;
@@ -131,11 +131,11 @@ impl LocalServer {
     }
 
     fn signal(&self, signal: Signal, what: &str) -> Result<()> {
-        let child = self.child.as_ref().ok_or(io::ErrorKind::NotFound.into());
-        // Not yet waited for, so that the number cannot have been given to another process.
-        child
-            .and_then(|child| Ok(kill_process(Pid::from_child(child), signal)?))
-            .map_err(TestbedError::io(what))
+        match &self.child {
+            Some(child) => child.signal(signal),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "it does not run")),
+        }
+        .map_err(TestbedError::io(what))
     }
 
     pub(crate) fn log_tail(&self) -> String {
@@ -143,23 +143,20 @@ impl LocalServer {
     }
 }
 
-impl Drop for LocalServer {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // A killed process is gone at once, so that the wait does not block.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+fn data_folder(kind: Kind, durable: bool) -> Result<TempDir> {
+    let prefix = format!("{DATA_PREFIX}{kind}-");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix);
+    let memory = Path::new("/dev/shm");
+    let made = if !durable && is_roomy(memory) { builder.tempdir_in(memory) } else { builder.tempdir() };
+    made.map_err(TestbedError::io("create a folder for a server's data"))
 }
 
-fn data_folder(kind: Kind, durable: bool) -> Result<TempDir> {
-    let memory = Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    let prefix = format!("{DATA_PREFIX}{kind}-");
-    builder.prefix(&prefix);
-    let made = if !durable && memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
-    made.map_err(TestbedError::io("create a folder for a server's data"))
+/// Whether a folder is there with room for several servers. In a container memory is often
+/// limited to 64 MB, while one etcd sets aside twice as much for its log.
+fn is_roomy(dir: &Path) -> bool {
+    const ROOM: u64 = 1 << 30;
+    rustix::fs::statvfs(dir).is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) >= ROOM)
 }
 
 fn recipe(

@@ -194,8 +194,8 @@ impl Server {
     }
 
     /// Its version as the server reports it, such as `3.9.3`; `unknown` if it does not tell.
-    pub fn version(&self) -> &str {
-        &self.version
+    pub fn version(&self) -> String {
+        self.version.clone()
     }
 
     /// The credentials it asks for.

@@ -14,16 +14,51 @@ use std::{
     env,
     ffi::OsStr,
     io,
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
     sync::{Mutex, OnceLock, PoisonError, mpsc},
     thread,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
 
 struct Job {
     command: Command,
-    made: oneshot::Sender<io::Result<Child>>,
+    made: oneshot::Sender<io::Result<Running>>,
+}
+
+/// A child, killed when dropped: also by a test that is cancelled while the child is handed over.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.0.try_wait()
+    }
+
+    /// Sends SIGKILL; the end is seen by [`ended`](Running::ended).
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        self.0.kill()
+    }
+
+    /// Sends a signal. The child has not been waited for, or it would be gone from here, so its
+    /// number cannot have been given to another process.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.0), signal)?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What is killed is gone at once, so that the wait does not block.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A command for this program that will die with this process, where the system can do that.
@@ -43,7 +78,7 @@ pub(crate) fn guarded(program: &OsStr) -> Command {
 }
 
 /// Starts the command from the thread that lives as long as the process.
-pub(crate) async fn spawn(command: Command) -> io::Result<Child> {
+pub(crate) async fn spawn(command: Command) -> io::Result<Running> {
     static JOBS: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
     let (made, child) = oneshot::channel();
     {
@@ -58,11 +93,8 @@ fn start() -> mpsc::Sender<Job> {
     let (sender, jobs) = mpsc::channel::<Job>();
     let work = move || {
         for Job { mut command, made } in jobs {
-            if let Err(Ok(mut child)) = made.send(command.spawn()) {
-                // The one who asked was cancelled meanwhile: nobody would ever stop this child.
-                let _ = child.kill();
-                let _ = child.wait();
-            }
+            // If the one who asked was cancelled meanwhile, the child is dropped here, or there.
+            drop(made.send(command.spawn().map(Running)));
         }
     };
     // If no thread can be made the jobs are dropped, and every spawn reports it.
