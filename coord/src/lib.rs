@@ -1,1 +1,77 @@
-//! Distributed coordination behind one API: locks over ZooKeeper, etcd, Redis or memory.
+//! Distributed coordination behind one API: the same code takes a fair, fenced lock over ZooKeeper, etcd, Redis or
+//! memory, chosen by a URL.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! #[tokio::main]
+//! async fn main() -> coord::Result<()> {
+//!     let store = coord::connect("memory:").await?;
+//!     let session = store.session(Duration::from_secs(10)).await?;
+//!     let guard = coord::Lock::new(&session, "/locks/orders")?.acquire().await?;
+//!     println!("the lock is ours, with fencing token {}", guard.token());
+//!     guard.release().await?;
+//!     session.close().await
+//! }
+//! ```
+//!
+//! # Another store
+//!
+//! One line, and the program above does the same on real servers:
+//!
+//! ```text
+//! coord::connect("zk://127.0.0.1:2181/app").await?;
+//! coord::connect("etcd://127.0.0.1:2379/app").await?;
+//! coord::connect("redis://127.0.0.1:6379/app").await?;
+//! ```
+//!
+//! Or no line of the program at all: [`from_config`] reads the URL from a file.
+//!
+//! ```toml
+//! # coord.toml: to change the store, change this line.
+//! url = "etcd://127.0.0.1:2379/app"
+//! ```
+//!
+//! # Features
+//!
+//! | feature | schemes |
+//! |---|---|
+//! | `memory` (default) | `memory:`, `memory:name` |
+//! | `zk` | `zk://` |
+//! | `etcd` | `etcd://` (its client needs `protoc` to build) |
+//! | `redis` | `redis://`, for Redis and Valkey |
+//! | `tls` | adds `zks://`, `etcds://`, `rediss://` to those that are on |
+//! | `full` | all of them |
+//!
+//! # Finding your way
+//!
+//! | you want | look at |
+//! |---|---|
+//! | to read, write, watch | [`Coord`] |
+//! | several writes at once, or none | [`Txn`] |
+//! | keys that go when the process goes | [`Session`], [`Lifetime::Session`] |
+//! | one at a time | [`Lock`], [`LockGuard`] |
+//! | to know whether a failed write was applied | [`Error::outcome`] |
+//! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
+//! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
+
+mod connect;
+mod schemes;
+
+#[cfg(feature = "memory")]
+pub use coord_backend_memory as memory;
+
+pub use coord_api as api;
+pub use coord_layers as layers;
+
+pub use coord_api::{
+    BackendInfo, Check, Child, Commit, Config, Coord, Dir, Durability, Entry, Error, ErrorKind, Failed,
+    FencingToken, Freshness, Guarantees, IntoDir, IntoKey, Key, Lifetime, Limits, Listing, Meta, Op, Outcome,
+    Registry, Rejection, Result, Retry, Revision, Secret, Seen, Session, SessionId, SessionOptions,
+    SessionState, Start, StoreUrl, Txn, TxnOutcome, Version, WatchEvent, WatchStream, Written,
+    encode_segment, parse_duration,
+};
+pub use coord_recipes::{Lock, LockGuard};
+
+pub use connect::{connect, connect_through, connect_with, from_config};
+pub use schemes::registry;
