@@ -1,7 +1,7 @@
 //! The contract, over the shared state.
 
 use std::sync::{
-    Arc, Mutex, PoisonError, Weak,
+    Arc, PoisonError, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -29,8 +29,6 @@ pub struct MemoryBackend {
     runtime: Runtime,
     link: Arc<Link>,
     open: Arc<Open>,
-    /// Sessions opened here, which end with the handle.
-    sessions: Mutex<Vec<SessionId>>,
 }
 
 /// Whether a handle was closed; shared with its watches.
@@ -47,13 +45,7 @@ impl MemoryBackend {
     /// A new handle.
     #[must_use]
     pub fn new(store: &MemoryStore, runtime: Runtime) -> Self {
-        Self {
-            store: Arc::clone(&store.0),
-            runtime,
-            link: Arc::default(),
-            open: Arc::default(),
-            sessions: Mutex::default(),
-        }
+        Self { store: Arc::clone(&store.0), runtime, link: Arc::default(), open: Arc::default() }
     }
 
     /// The controls of this handle's faults; they work also while it is behind layers.
@@ -74,7 +66,8 @@ impl MemoryBackend {
 /// The session of the call, if it still lives.
 fn owner<'c>(state: &State, ctx: &'c OpContext) -> Result<Option<&'c SessionId>> {
     match &ctx.session {
-        Some(id) if !state.sessions.contains_key(id) => {
+        // Lost by the owner's clock is lost, also while the store would still take it.
+        Some(id) if state.sessions.get(id).is_none_or(|row| row.lease.is_lost()) => {
             Err(Error::session_lost("the session is over").with_context("session", id))
         }
         session => Ok(session.as_ref()),
@@ -135,7 +128,7 @@ impl Backend for MemoryBackend {
     }
 
     async fn wait(&self, _: &OpContext, seen: &Seen) -> Result<()> {
-        self.store.wait(seen, || self.open.closed()).await
+        self.store.wait(seen, || self.open.closed(), || self.link.is_down()).await
     }
 
     async fn watch(&self, _: &OpContext, dir: &Dir, start: Start) -> Result<WatchStream> {
@@ -151,14 +144,15 @@ impl Backend for MemoryBackend {
             state.sessions.insert(id.clone(), Row::new(Arc::clone(&lease)));
             Ok(id)
         })?;
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(id.clone());
+        self.link.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(id.clone());
         let store: Weak<Shared> = Arc::downgrade(&self.store);
         Ok(Arc::new(MemorySession { id, lease, store }))
     }
 
     async fn close(&self) -> Result<()> {
         self.open.0.store(true, Ordering::SeqCst);
-        let sessions = std::mem::take(&mut *self.sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        let sessions =
+            std::mem::take(&mut *self.link.sessions.lock().unwrap_or_else(PoisonError::into_inner));
         for id in &sessions {
             self.store.end_session(id);
         }

@@ -33,6 +33,8 @@ pub(crate) struct Link {
     calls: AtomicU64,
     down: AtomicBool,
     pub(crate) watch_cuts: AtomicU64,
+    /// Sessions opened over this link, which end with the handle.
+    pub(crate) sessions: Mutex<Vec<SessionId>>,
 }
 
 impl Faults {
@@ -48,9 +50,23 @@ impl Faults {
         self.link.calls.load(Ordering::SeqCst)
     }
 
-    /// Cuts the handle off, or connects it again. Calls fail at once while it is cut off.
-    pub fn set_down(&self, down: bool) {
-        self.link.down.store(down, Ordering::SeqCst);
+    /// Cuts the handle off: calls fail at once, waits and watches stand still, renewals no longer arrive.
+    pub fn cut_off(&self) {
+        self.link.down.store(true, Ordering::SeqCst);
+        for session in self.link.sessions() {
+            self.freeze(&session);
+        }
+    }
+
+    /// Connects the handle again after [`Faults::cut_off`].
+    pub fn reconnect(&self) {
+        self.link.down.store(false, Ordering::SeqCst);
+        for session in self.link.sessions() {
+            self.thaw(&session);
+        }
+        if let Some(store) = self.store.upgrade() {
+            store.wake_all();
+        }
     }
 
     /// Ends a session as an operator would: its keys go now and its owner is told.
@@ -107,6 +123,14 @@ impl Faults {
 }
 
 impl Link {
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn sessions(&self) -> Vec<SessionId> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn planned(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Fault)>> {
         self.planned.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,7 +138,7 @@ impl Link {
     /// Makes one call over the link.
     pub(crate) fn call<T>(&self, writes: bool, apply: impl FnOnce() -> Result<T>) -> Result<T> {
         let nth = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.down.load(Ordering::SeqCst) {
+        if self.is_down() {
             return Err(Error::unavailable("the store is not reachable"));
         }
         let fault = {

@@ -131,15 +131,17 @@ impl Shared {
         self.dirs.wake_all();
     }
 
-    /// Returns once `seen` differs from the state, or `ended` says that nobody may wait any more.
+    /// Returns once `seen` differs from the state, or `ended` says that nobody may wait any more. While `down`, no
+    /// news arrive.
     pub(crate) async fn wait(
         &self,
         seen: &Seen,
         ended: impl Fn() -> Option<Error> + Send + Sync,
+        down: impl Fn() -> bool + Send + Sync,
     ) -> Result<()> {
         let done = || match ended() {
             Some(error) => Some(Err(error)),
-            None => self.differs(seen).then_some(Ok(())),
+            None => (!down() && self.differs(seen)).then_some(Ok(())),
         };
         match seen {
             Seen::Absent(key) | Seen::Exists(key) | Seen::Value(key, _) => {

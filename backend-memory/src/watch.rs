@@ -59,6 +59,9 @@ impl Watcher {
         if let Some(error) = self.open.closed() {
             return Some(Err(error));
         }
+        if self.link.is_down() {
+            return None;
+        }
         let cuts = self.link.watch_cuts.load(Ordering::SeqCst);
         if cuts != self.cuts {
             self.cuts = cuts;

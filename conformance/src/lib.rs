@@ -1,1 +1,39 @@
 //! The conformance suite: one promise a function, on every backend.
+//!
+//! A case is a function that gets a [`Cx`] (a store to itself, and faults where the fixture has them) and asserts one
+//! promise of the contract or of a recipe. Cases compare revisions and never expect absolute numbers, order events by
+//! gates and conditions and never by sleeping, and are never retried. A case that needs what a fixture does not
+//! [offer](Fixture::offers) is not run, is counted, and shows in the matrix with the reason.
+//!
+//! To test a backend of your own, make a [`UrlFixture`] that opens it and hand it to [`trials`]:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use coord_api::{Config, Registry};
+//! use coord_conformance::{Fixture, UrlFixture, trials};
+//!
+//! # use coord_backend_memory::MemoryFactory as MyFactory;
+//! let open = |config: Config| -> futures::future::BoxFuture<'static, _> {
+//!     Box::pin(async move { Registry::new().with(MyFactory).connect(&config).await })
+//! };
+//! let runtime = tokio::runtime::Runtime::new()?;
+//! let fixture: Arc<dyn Fixture> = Arc::new(UrlFixture::new("mine", "memory:mine", open));
+//! let tests = trials(&fixture, runtime.handle());
+//! libtest_mimic::run(&libtest_mimic::Arguments::from_args(), tests).exit();
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+pub mod cases;
+mod cx;
+mod fixture;
+mod report;
+mod run;
+pub mod sweep;
+
+pub use cx::{Cx, eventually, within};
+pub use fixture::{Client, Failure, Fixture, Lab, Link, Need, Opener, Rig, UrlFixture};
+pub use report::{Outcome, Report, Row};
+pub use run::{Case, run_all, trials};
+
+/// What a case returns.
+pub type CaseResult = Result<(), Failure>;

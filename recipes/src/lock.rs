@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, IntoDir, Result, Session, Tag};
+use coord_api::{Child, Dir, Error, IntoDir, Result, Session, Tag};
 
 use crate::{
     LockGuard,
@@ -51,10 +51,14 @@ impl Lock {
     /// Warns once in the log if the store can lose acknowledged writes, since then only the token protects.
     ///
     /// # Errors
-    /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory.
+    /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
+        let dir = name.into_dir()?;
+        if dir.is_root() {
+            return Err(Error::invalid("a lock needs a directory of its own, not the root"));
+        }
         session.coord().warn_if_exclusion_is_weak();
-        Ok(Self { session: session.clone(), dir: name.into_dir()?, tag: Tag::new(TAG)? })
+        Ok(Self { session: session.clone(), dir, tag: Tag::new(TAG)? })
     }
 
     /// The directory of the lock.

@@ -85,12 +85,8 @@ impl Backend for Checked {
 
     async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
         let dir = req.dir.clone();
-        let valid = need_session(ctx).and_then(|()| {
-            if dir.is_root() {
-                return Err(Error::invalid("a line needs a directory of its own, not the root"));
-            }
-            self.limits.check_value(&Key::from_store(dir.as_str()), &req.value)
-        });
+        let valid = need_session(ctx)
+            .and_then(|()| self.limits.check_value(&Key::from_store(dir.as_str()), &req.value));
         let result = match valid {
             Ok(()) => self.inner.create_ordered(ctx, req).await,
             Err(e) => Err(e),

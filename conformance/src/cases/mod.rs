@@ -1,0 +1,70 @@
+//! The promises, by subject.
+
+use crate::Case;
+
+/// Lists the cases of a module under its name.
+macro_rules! cases {
+    ($group:literal, needs $need:ident: $($name:ident),+ $(,)?) => {
+        /// The cases of this subject.
+        pub(crate) const CASES: &[crate::Case] = &[$(
+            crate::Case { name: concat!($group, "::", stringify!($name)), need: crate::Need::$need, run: |cx| Box::pin($name(cx)) }
+        ),+];
+    };
+}
+
+mod errors;
+mod faults;
+mod keys;
+mod kv;
+mod lock;
+mod lock_faults;
+mod namespace;
+mod ordered;
+mod restart;
+mod session;
+mod txn;
+mod wait;
+mod watch;
+
+/// Every case.
+pub const ALL: &[Case] = &flatten();
+
+const GROUPS: [&[Case]; 13] = [
+    keys::CASES,
+    kv::CASES,
+    txn::CASES,
+    ordered::CASES,
+    wait::CASES,
+    watch::CASES,
+    session::CASES,
+    namespace::CASES,
+    errors::CASES,
+    lock::CASES,
+    faults::CASES,
+    lock_faults::CASES,
+    restart::CASES,
+];
+
+const COUNT: usize = {
+    let (mut count, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        count += GROUPS[group].len();
+        group += 1;
+    }
+    count
+};
+
+const fn flatten() -> [Case; COUNT] {
+    let mut all = [keys::CASES[0]; COUNT];
+    let (mut at, mut group) = (0, 0);
+    while group < GROUPS.len() {
+        let mut i = 0;
+        while i < GROUPS[group].len() {
+            all[at] = GROUPS[group][i];
+            at += 1;
+            i += 1;
+        }
+        group += 1;
+    }
+    all
+}

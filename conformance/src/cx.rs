@@ -1,0 +1,115 @@
+//! What a case is given, and how it waits.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use coord_api::{Coord, Session};
+use tokio::time::Instant;
+
+use crate::{Client, Failure, Fixture, Rig};
+
+/// How long a condition may take to become true; far above what any store needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The surroundings of one run of one case.
+#[derive(Debug)]
+pub struct Cx {
+    fixture: Arc<dyn Fixture>,
+    namespace: String,
+    sessions: AtomicU32,
+}
+
+impl Cx {
+    /// A ttl for sessions that the case lets die: short, and taken by every store.
+    pub const SHORT: Duration = Duration::from_secs(2);
+    /// A ttl for sessions that must live through the case, also on a loaded machine.
+    pub const LONG: Duration = Duration::from_secs(20);
+
+    pub(crate) fn new(fixture: Arc<dyn Fixture>, case: &str) -> Self {
+        // Unique also across runs against a server that keeps its data.
+        let unique: u64 = rand::random();
+        let namespace = format!("/conformance/{}-{unique:016x}", case.replace("::", "-"));
+        Self { fixture, namespace, sessions: AtomicU32::new(0) }
+    }
+
+    /// A new handle of its own on the case's namespace.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn coord(&self) -> Result<Coord, Failure> {
+        Ok(self.fixture.connect(&self.namespace).await?)
+    }
+
+    /// A new handle on a directory of the case's namespace, as a namespace of its own.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn coord_in(&self, dir: &str) -> Result<Coord, Failure> {
+        Ok(self.fixture.connect(&format!("{}{dir}", self.namespace)).await?)
+    }
+
+    /// A new handle with a session that lives through the case.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn session(&self) -> Result<Session, Failure> {
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(self.coord().await?.session(Self::LONG).await?)
+    }
+
+    /// A store of the case's own that may be broken.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub async fn rig(&self) -> Result<Arc<dyn Rig>, Failure> {
+        self.fixture.rig().await
+    }
+
+    /// A handle on a rig, over a link of its own.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn client(&self, rig: &Arc<dyn Rig>) -> Result<Client, Failure> {
+        rig.client(&self.namespace).await
+    }
+
+    /// Which store this is, for messages only.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.fixture.name()
+    }
+}
+
+/// Waits until `condition` is true; fails after a generous deadline.
+///
+/// # Errors
+/// A failure that names `what` if it never becomes true.
+pub async fn eventually(
+    what: &str,
+    mut condition: impl AsyncFnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if condition().await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Err(Failure(format!("never happened: {what}")))
+}
+
+/// Awaits a future that must end soon; fails after a generous deadline.
+///
+/// # Errors
+/// A failure that names `what` if it does not end.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> Result<T, Failure> {
+    match tokio::time::timeout(PATIENCE, future).await {
+        Ok(value) => Ok(value),
+        Err(_) => Err(Failure(format!("did not end: {what}"))),
+    }
+}
