@@ -1,0 +1,126 @@
+//! Opening a session.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use coord_api::{Error, Result, Secret, kit::Runtime};
+use zookeeper_client as zk;
+
+use super::{Conn, Effect, Role, errors::fault};
+
+/// Who may do what with the nodes that we make.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AclRule {
+    /// Everybody everything.
+    #[default]
+    Open,
+    /// Only the user that made a node.
+    Creator,
+    /// The user that made a node everything, everybody else reads.
+    CreatorWorldRead,
+}
+
+impl AclRule {
+    pub(super) fn acls(self) -> Box<[zk::Acl]> {
+        let all = |id| zk::Acl::new(zk::Permission::ALL, id);
+        match self {
+            Self::Open => Box::new([all(zk::AuthId::anyone())]),
+            Self::Creator => Box::new([all(zk::AuthId::authed())]),
+            Self::CreatorWorldRead => Box::new([
+                all(zk::AuthId::authed()),
+                zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone()),
+            ]),
+        }
+    }
+
+    /// A generous bound on what the ACL adds to a request, in bytes.
+    pub(crate) const fn bytes(self) -> usize {
+        64
+    }
+}
+
+/// PEM texts for TLS.
+#[derive(Clone, Default)]
+pub(crate) struct TlsFiles {
+    /// Whom to trust.
+    pub(crate) ca: String,
+    /// Our certificate and its key.
+    pub(crate) identity: Option<(String, Secret)>,
+}
+
+impl fmt::Debug for TlsFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsFiles").field("identity", &self.identity.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// How to open sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct Connector {
+    /// `host:port,host:port`.
+    pub(crate) hosts: String,
+    /// `user:password`.
+    pub(crate) digest: Option<Secret>,
+    pub(crate) tls: Option<TlsFiles>,
+    pub(crate) runtime: Runtime,
+}
+
+impl Connector {
+    /// Opens a session of about `ttl`: one pass over the servers.
+    pub(crate) async fn open(&self, role: Role, ttl: Duration) -> Result<Arc<Conn>> {
+        let this = self.clone();
+        // The driver spawns its connection wherever it is polled: that must be the library's runtime.
+        self.runtime.run(async move { this.open_here(role, ttl).await }).await
+    }
+
+    async fn open_here(&self, role: Role, ttl: Duration) -> Result<Arc<Conn>> {
+        let mut connector = zk::Client::connector()
+            .with_session_timeout(ttl)
+            .with_connection_timeout(silence(ttl))
+            .with_fail_eagerly();
+        if let Some(digest) = &self.digest {
+            connector = connector.with_auth("digest", digest.expose().as_bytes());
+        }
+        let opened = match &self.tls {
+            None => connector.connect(&self.hosts).await,
+            Some(files) => secure(connector, files, &self.hosts).await?,
+        };
+        let client = opened.map_err(|e| fault(e, role, Effect::Read).into_error())?;
+        Ok(Conn::new(client, role, self.runtime.clone()))
+    }
+}
+
+/// How long a connection may be silent before it counts as lost.
+///
+/// A fifth of the ttl leaves time for several attempts; very short sessions get more, or a busy machine would
+/// look like a broken network.
+fn silence(ttl: Duration) -> Duration {
+    (ttl / 5).max((ttl * 2 / 5).min(Duration::from_millis(400)))
+}
+
+#[cfg(feature = "tls")]
+async fn secure(
+    connector: zk::Connector,
+    files: &TlsFiles,
+    hosts: &str,
+) -> Result<std::result::Result<zk::Client, zk::Error>> {
+    // Not the driver's own text, which may quote the file.
+    let bad = |what| move |_| Error::config(what);
+    let mut options = zk::TlsOptions::new()
+        .with_pem_ca(&files.ca)
+        .map_err(bad("tls_ca holds no certificate in PEM"))?;
+    if let Some((cert, key)) = &files.identity {
+        options = options
+            .with_pem_identity(cert, key.expose())
+            .map_err(bad("tls_cert and tls_key are no certificate and key in PEM"))?;
+    }
+    Ok(connector.with_tls(options).secure_connect(hosts).await)
+}
+
+#[cfg(not(feature = "tls"))]
+async fn secure(
+    _: zk::Connector,
+    _: &TlsFiles,
+    _: &str,
+) -> Result<std::result::Result<zk::Client, zk::Error>> {
+    std::future::ready(Err(Error::config("TLS is not compiled in: build with the feature tls"))).await
+}

@@ -1,0 +1,73 @@
+//! Opening a store by its URL.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use coord_api::{Backend, BackendFactory, Config, Dir, Error, ErrorKind, OptionSpec, Result, Retry};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    backend::ZkBackend,
+    base::Base,
+    handle::Core,
+    driver::{Conn, Fault},
+    probe::{no_session, probe},
+    settings::{OPTIONS, Settings},
+};
+
+/// Opens ZooKeeper ensembles: `zk://host:2181,host:2181/chroot`, and `zks://` for TLS (feature `tls`).
+///
+/// A user and password become a `digest` identity of every session. The chroot is created if it is missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ZkFactory;
+
+#[async_trait]
+impl BackendFactory for ZkFactory {
+    fn schemes(&self) -> &'static [&'static str] {
+        &["zk", "zks"]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let settings = Settings::read(config)?;
+        // A little less than what whoever called allows, so that the error says what it was.
+        let deadline = Instant::now() + settings.connect_timeout.mul_f64(0.9);
+        let facts = probe(&settings, deadline).await?;
+        let open = Base::open(settings.connector.clone(), settings.base_ttl);
+        let base = timeout_at(deadline, open)
+            .await
+            .unwrap_or_else(|_| Err(Error::unavailable("no answer within connect_timeout")))
+            .map_err(no_session)?;
+        let core = Core::new(settings, facts, base);
+        // The handle ends what was opened if the rest fails.
+        let backend = ZkBackend::new(core);
+        backend.enter_chroot(deadline).await?;
+        Ok(Arc::new(backend))
+    }
+}
+
+impl ZkBackend {
+    /// Creates the chroot if it is missing. Without one there is nothing to do.
+    async fn enter_chroot(&self, deadline: Instant) -> Result<()> {
+        let core = self.core();
+        let root = core.settings.paths.dir(&Dir::root());
+        let conn = core.base.conn(deadline).await?;
+        let about = |e: Error| e.with_context("chroot", &root);
+        if exists(&conn, deadline, &root).await.map_err(about)? {
+            return Ok(());
+        }
+        let inside = format!("{root}/x");
+        core.make_parents(&conn, deadline, &inside).await.map_err(about)
+    }
+}
+
+async fn exists(conn: &Conn, deadline: Instant, path: &str) -> Result<bool> {
+    match conn.stat(deadline, path.to_owned()).await {
+        Ok(node) => Ok(node.is_some()),
+        Err(fault @ Fault::Error(_)) => Err(fault.into_error()),
+        Err(_) => Err(Error::new(ErrorKind::Unexpected, "an answer that makes no sense").with_retry(Retry::Never)),
+    }
+}
