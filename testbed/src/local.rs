@@ -12,6 +12,7 @@ use std::{
 
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     Kind, Result, ServerOptions, TestbedError,
@@ -109,7 +110,7 @@ impl LocalServer {
         let Some(child) = self.child.as_mut() else { return Ok(()) };
         child.kill().map_err(TestbedError::io("kill a server"))?;
         while child.ended().map_err(TestbedError::io("wait for a killed server"))?.is_none() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            sleep(Duration::from_millis(1)).await;
         }
         self.child = None;
         Ok(())
@@ -120,22 +121,29 @@ impl LocalServer {
         self.spawn().await
     }
 
-    /// SIGSTOP.
-    pub(crate) fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP, "pause a server")
+    /// SIGSTOP; returns when nothing of the process runs any more.
+    pub(crate) async fn pause(&self) -> Result<()> {
+        let child = self.signal(Signal::STOP, "pause a server")?;
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !child.is_stopped() {
+            if Instant::now() >= deadline {
+                return Err(TestbedError::io("pause a server")(io::ErrorKind::TimedOut.into()));
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     /// SIGCONT.
     pub(crate) fn resume(&self) -> Result<()> {
-        self.signal(Signal::CONT, "resume a server")
+        self.signal(Signal::CONT, "resume a server").map(drop)
     }
 
-    fn signal(&self, signal: Signal, what: &str) -> Result<()> {
-        match &self.child {
-            Some(child) => child.signal(signal),
-            None => Err(io::Error::new(io::ErrorKind::NotFound, "it does not run")),
-        }
-        .map_err(TestbedError::io(what))
+    fn signal(&self, signal: Signal, what: &str) -> Result<&Running> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "it does not run");
+        let sent =
+            self.child.as_ref().ok_or_else(gone).and_then(|child| child.signal(signal).map(|()| child));
+        sent.map_err(TestbedError::io(what))
     }
 
     pub(crate) fn log_tail(&self) -> String {

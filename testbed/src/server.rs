@@ -247,15 +247,14 @@ impl Server {
     }
 
     /// Stops it from running (SIGSTOP) with everything as it is: connections stay open, the kernel
-    /// still accepts new ones, nothing is answered.
+    /// still accepts new ones, nothing is answered. Returns when all of its threads stand still.
     ///
     /// # Errors
     /// [`Unsupported`](TestbedError::Unsupported) with [`Provider::Url`],
     /// [`Io`](TestbedError::Io) if it does not run.
-    #[cfg_attr(not(feature = "docker"), expect(clippy::unused_async, reason = "awaits with `docker`"))]
     pub async fn pause(&self) -> Result<()> {
         match &self.host {
-            Host::Local(local, _) => local.pause(),
+            Host::Local(local, _) => local.pause().await,
             #[cfg(feature = "docker")]
             Host::Docker(container, _) => container.pause().await,
             Host::Url => Err(TestbedError::Unsupported { what: "pause a server", by: BY_URL }),

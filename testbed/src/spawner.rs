@@ -13,7 +13,7 @@
 use std::{
     env,
     ffi::OsStr,
-    io,
+    fs, io,
     process::{Child, Command, ExitStatus},
     sync::{Mutex, OnceLock, PoisonError, mpsc},
     thread,
@@ -50,6 +50,20 @@ impl Running {
     /// number cannot have been given to another process.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.0), signal)?)
+    }
+
+    /// Whether every thread stands still after a SIGSTOP. Sending it only asks: threads on other
+    /// processors run on until they notice, and could still answer a request. Without `/proc`
+    /// there is no telling, and it is taken for true.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.id())) else { return true };
+        threads.flatten().all(|thread| {
+            // A thread that has ended meanwhile has no state any more.
+            fs::read_to_string(thread.path().join("stat")).map_or(true, |stat| {
+                // After the name in parentheses, which may hold anything.
+                stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 't', 'Z', 'X']))
+            })
+        })
     }
 }
 
