@@ -1,0 +1,2 @@
+-- path. Returns {revision, record or false}.
+return { revision(), call('HGET', RECORDS, ARGV[1]) }

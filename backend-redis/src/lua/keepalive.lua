@@ -1,0 +1,8 @@
+-- sid
+enter()
+reap()
+local sid = arg()
+require_session(sid)
+local ttl = tonumber(call('HGET', TTLS, sid) or '') or fail('SESSIONLOST')
+call('ZADD', DEADLINES, text(now + ttl), sid)
+return rev

@@ -1,0 +1,7 @@
+-- sid, ttl in ms. Opening the same session again renews it, so that a lost reply can be tried again.
+enter()
+reap()
+local sid, ttl = arg(), arg()
+call('HSET', TTLS, sid, ttl)
+call('ZADD', DEADLINES, text(now + tonumber(ttl)), sid)
+return rev
