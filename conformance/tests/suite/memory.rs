@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use coord_api::{CheckedLayer, Coord, Dir, Layer, NamespaceLayer, kit::Runtime};
+use coord_api::{Backend, BackendFactory, Config, OptionSpec, Registry, kit::Runtime};
 use coord_backend_memory::{Fault, Faults, MemoryBackend, MemoryStore};
 use coord_conformance::{Client, Failure, Lab, Link, Need, Rig};
 
@@ -19,6 +19,25 @@ struct MemoryRig {
 
 #[derive(Debug)]
 struct MemoryLink(Faults);
+
+/// Gives out a handle that is open already, so that the rig keeps the controls of its faults.
+#[derive(Debug)]
+struct Opened(Arc<dyn Backend>);
+
+#[async_trait]
+impl BackendFactory for Opened {
+    fn schemes(&self) -> &'static [&'static str] {
+        &["memory"]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[]
+    }
+
+    async fn connect(&self, _: &Config) -> coord_api::Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
 
 #[async_trait]
 impl Lab for MemoryLab {
@@ -44,9 +63,9 @@ impl Rig for MemoryRig {
     async fn client(&self, namespace: &str) -> Result<Client, Failure> {
         let backend = MemoryBackend::new(&self.store, self.runtime.clone());
         let faults = backend.faults();
-        let backend =
-            NamespaceLayer::new(Dir::parse(namespace)?).apply(CheckedLayer.apply(Arc::new(backend)));
-        let coord = Coord::new(backend);
+        let registry = Registry::new().with(Opened(Arc::new(backend)));
+        let config = Config::from_url("memory:")?.with_default("namespace", namespace);
+        let coord = coord::connect_through(&registry, &config).await?;
         Ok(Client { coord, link: Arc::new(MemoryLink(faults)) })
     }
 
