@@ -1,1 +1,7 @@
-fn main() {}
+//! The `coord` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    coord_cli::main()
+}

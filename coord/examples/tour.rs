@@ -3,6 +3,8 @@
 //! Runs on the memory store, which can be told to freeze a session as a long pause of its process would. Nothing else
 //! in it is special to memory: the same calls run on ZooKeeper, etcd and Redis.
 
+#![allow(clippy::print_stdout, reason = "a tour is for reading")]
+
 use std::{error::Error, sync::Arc, time::Duration};
 
 use coord::{

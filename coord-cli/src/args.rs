@@ -1,0 +1,173 @@
+//! The arguments.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::output::Format;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    yes, done
+  1    no: the key is absent, or doctor found something wrong
+  2    the arguments are wrong
+  3    conflict: the key is in another version, or exists already
+  125  coord itself failed: configuration, store, time-out of a call
+
+Exit codes of `coord lock`:
+  the command's own; 128+n if signal n ended it, or ended the waiting
+  123  the lock was lost and the command stopped
+  124  the lock was not acquired in time (another code with -E)
+  125  coord itself failed
+  126  the command cannot be executed
+  127  the command was not found
+
+The store: --url, else COORD_URL, else --config or COORD_CONFIG, else ./coord.toml, else
+$XDG_CONFIG_HOME/coord/config.toml. Options of the store come from the URL, from COORD_NAME=value and from the file,
+in this order. COORD_LOG=debug shows what is going on.";
+
+/// Distributed coordination from the shell: locks, keys and watches over ZooKeeper, etcd, Redis or memory.
+#[derive(Debug, Parser)]
+#[command(name = "coord", version, after_help = EXIT_CODES, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// The store, such as zk://h1:2181,h2:2181/app, etcd://h1:2379/app or redis://h1:6379/app [env: COORD_URL]
+    ///
+    /// Other users of this machine can see arguments: give a password by COORD_PASSWORD or in a file instead.
+    #[arg(long, global = true, value_name = "URL")]
+    pub url: Option<String>,
+
+    /// A configuration file, instead of coord.toml [env: COORD_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    pub config: Option<PathBuf>,
+
+    /// How data is written: a table on a terminal and plain text elsewhere, unless told otherwise
+    #[arg(short, long, visible_short_alias = 'w', global = true, value_enum, default_value_t)]
+    pub output: Format,
+
+    /// Say more on standard error
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command while holding a lock
+    ///
+    /// Waits for the lock in a fair line, runs the command without a shell, passes signals on to it, and gives the lock
+    /// back after it ended. The command finds COORD_LOCK_NAME, COORD_LOCK_KEY, COORD_FENCING_TOKEN and COORD_SESSION in
+    /// its environment, and no credentials. If the lock is about to be lost, the command is stopped before anybody else
+    /// can be granted it.
+    Lock(LockArgs),
+    /// Print the value of a key; exit 1 if it is absent
+    Get(GetArgs),
+    /// Write a key; exit 3 if a condition does not hold
+    Put(PutArgs),
+    /// List the names in a directory
+    Ls(DirArgs),
+    /// Follow the changes of a directory and everything below, one JSON object a line
+    Watch(DirArgs),
+    /// Delete a key; exit 1 if it is absent, 3 if it is in another version
+    Del(DelArgs),
+    /// Connect, and tell what the store is, what it promises, how fast it answers, and what is wrong
+    Doctor,
+}
+
+/// Arguments of `lock`.
+#[derive(Args, Debug)]
+pub struct LockArgs {
+    /// The lock: a path such as /locks/orders
+    pub name: String,
+
+    /// Wait at most this long, such as 30s; without it, as long as it takes
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+
+    /// Do not wait: give up if somebody has the lock
+    #[arg(long, conflicts_with = "timeout")]
+    pub no_wait: bool,
+
+    /// How long the store keeps the lock after coord was last heard of
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub ttl: Duration,
+
+    /// How long the command may take to stop after SIGTERM when the lock is being lost; at most a third of the ttl
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub grace: Duration,
+
+    /// What happens to the command when the lock is being lost
+    #[arg(long, value_enum, default_value_t)]
+    pub on_lost: OnLost,
+
+    /// Exit code if the lock was not acquired, instead of 124
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::code::NOT_ACQUIRED)]
+    pub conflict_exit_code: u8,
+
+    /// The command and its arguments, behind `--`
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// What happens to the command when the lock is being lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// SIGTERM, then SIGKILL after the grace, in time before the lock can be granted to another
+    #[default]
+    Kill,
+    /// SIGTERM at the same moment, and then it is up to the command
+    Term,
+    /// Nothing: only a warning
+    Ignore,
+}
+
+/// Arguments of `get`.
+#[derive(Args, Debug)]
+pub struct GetArgs {
+    /// The key
+    pub key: String,
+}
+
+/// Arguments of `put`.
+#[derive(Args, Debug)]
+pub struct PutArgs {
+    /// The key
+    pub key: String,
+
+    /// The value; without it or with - it is read from standard input
+    pub value: Option<String>,
+
+    /// Write only if the key is in this version
+    #[arg(long, value_name = "N")]
+    pub version: Option<u64>,
+
+    /// Write only if the key is absent
+    #[arg(long, conflicts_with = "version")]
+    pub create: bool,
+}
+
+/// Arguments of `del`.
+#[derive(Args, Debug)]
+pub struct DelArgs {
+    /// The key
+    pub key: String,
+
+    /// Delete only if the key is in this version
+    #[arg(long, value_name = "N")]
+    pub version: Option<u64>,
+}
+
+/// Arguments of `ls` and `watch`.
+#[derive(Args, Debug)]
+pub struct DirArgs {
+    /// The directory
+    #[arg(default_value = "/")]
+    pub dir: String,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    coord::parse_duration(text).ok_or_else(|| "a duration has a unit: 500ms, 10s, 2m or 1h".to_owned())
+}

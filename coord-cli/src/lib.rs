@@ -1,0 +1,93 @@
+//! The `coord` command, as parts that its tests can call. The user's page is `docs/cli.md`.
+
+mod args;
+mod doctor;
+mod exit;
+mod keys;
+mod lock;
+mod output;
+mod store;
+mod watch;
+
+use std::{
+    ffi::OsString,
+    io::{IsTerminal, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+pub use args::{Cli, Command, OnLost};
+pub use exit::{Failure, code};
+pub use output::Format;
+
+use output::Output;
+
+/// The whole command: reads the arguments of the process, runs, and tells how it ended.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(helper) = lock::helper(&args) {
+        return ExitCode::from(helper(&args.split_off(2)));
+    }
+    // A bug is one line for the user, not a backtrace.
+    std::panic::set_hook(Box::new(|panic| {
+        let place =
+            panic.location().map_or_else(String::new, |at| format!(" at {}:{}", at.file(), at.line()));
+        exit::say(&format!("internal error{place}: please report this"));
+    }));
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no failure. If nobody reads them, so be it.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::YES });
+        }
+    };
+    log_to_stderr(cli.verbose);
+    let ran = std::panic::catch_unwind(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(run(cli, &mut std::io::stdout())),
+            Err(error) => exit::report(&Failure::from(error)),
+        }
+    });
+    ExitCode::from(ran.unwrap_or(code::FAILED))
+}
+
+/// Runs one command with its data written to `out`, and returns its exit code. Reports failures on standard error.
+pub async fn run(cli: Cli, out: &mut (dyn Write + Send)) -> u8 {
+    match dispatch(cli, out).await {
+        Ok(code) => code,
+        Err(failure) => exit::report(&failure),
+    }
+}
+
+async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure> {
+    let source = store::Source { url: cli.url, file: cli.config };
+    let mut out = Output::new(out, cli.output);
+    match cli.command {
+        Command::Lock(args) => Box::pin(lock::run(&source, args, cli.verbose)).await,
+        Command::Get(args) => keys::get(&source.connect().await?, &mut out, &args).await,
+        Command::Put(args) => keys::put(&source.connect().await?, &mut out, args).await,
+        Command::Ls(args) => keys::ls(&source.connect().await?, &mut out, &args).await,
+        Command::Del(args) => keys::del(&source.connect().await?, &mut out, &args).await,
+        Command::Watch(args) => watch::watch(&source.connect().await?, &mut out, &args).await,
+        Command::Doctor => doctor::doctor(&source, &mut out).await,
+    }
+}
+
+/// Warnings and worse, or what `COORD_LOG` says in the syntax of `tracing`.
+fn log_to_stderr(verbose: bool) {
+    let level = if verbose { "info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("COORD_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // Fails only if a logger is there already, which then does the work.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .try_init();
+}

@@ -1,0 +1,49 @@
+//! Signals for coord, which are meant for the command.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    pub(super) number: i32,
+    pub(super) signal: Signal,
+}
+
+/// The signals that coord passes on.
+const FORWARDED: [Signal; 6] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// The signals that coord passes on, from when this is made.
+#[derive(Debug)]
+pub(super) struct Signals(Vec<(Signal, Arrivals)>);
+
+impl Signals {
+    pub(super) fn install() -> io::Result<Self> {
+        let install = |kind: Signal| Ok((kind, signal(SignalKind::from_raw(kind as i32))?));
+        FORWARDED.into_iter().map(install).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The next one.
+    ///
+    /// # Cancel safety
+    /// Safe: none is lost.
+    pub(super) async fn next(&mut self) -> Arrived {
+        std::future::poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Arrived> {
+        for (signal, arrivals) in &mut self.0 {
+            if Pin::new(arrivals).poll_recv(cx).is_ready() {
+                return Poll::Ready(Arrived { number: *signal as i32, signal: *signal });
+            }
+        }
+        Poll::Pending
+    }
+}
