@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use coord_api::{
-    Backend, BackendInfo, Dir, Durability, Entry, Freshness, Guarantees, Key, Limits, Listing, OpContext, Ordered,
-    OrderedCreate, Result, Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
+    Backend, BackendInfo, Dir, Durability, Entry, Freshness, Guarantees, Key, Limits, Listing, OpContext,
+    Ordered, OrderedCreate, Result, Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream,
+    kit::Runtime,
 };
 use tokio::time::timeout_at;
 
@@ -80,7 +81,8 @@ impl Backend for ZkBackend {
         }
         let deadline = core.deadline(ctx);
         let conn = core.conn(ctx, deadline).await?;
-        let children = core.read_children(&conn, deadline, &core.settings.paths.dir(dir), ctx.freshness).await?;
+        let children =
+            core.read_children(&conn, deadline, &core.settings.paths.dir(dir), ctx.freshness).await?;
         Ok(core.listing(dir, children))
     }
 
@@ -117,7 +119,9 @@ impl Backend for ZkBackend {
         });
         let mut opened = match timeout_at(deadline, opened).await {
             Ok(Ok(opened)) => opened?,
-            Ok(Err(gone)) => return Err(coord_api::Error::unavailable("opening the session broke").with_source(gone)),
+            Ok(Err(gone)) => {
+                return Err(coord_api::Error::unavailable("opening the session broke").with_source(gone));
+            }
             Err(_) => {
                 return Err(coord_api::Error::new(
                     coord_api::ErrorKind::Timeout,

@@ -132,7 +132,12 @@ async fn back_up(conn: &Conn) {
 }
 
 /// Opens another connection, however long it takes; `None` once nobody wants it.
-async fn replace(base: &Weak<Base>, connector: &Connector, ttl: Duration, runtime: &Runtime) -> Option<Arc<Conn>> {
+async fn replace(
+    base: &Weak<Base>,
+    connector: &Connector,
+    ttl: Duration,
+    runtime: &Runtime,
+) -> Option<Arc<Conn>> {
     let mut backoff = Backoff::new(BACKOFF_MAX);
     loop {
         if base.upgrade().is_none_or(|base| base.is_closed()) {

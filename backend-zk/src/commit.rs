@@ -6,15 +6,15 @@ use std::{
 };
 
 use coord_api::{
-    Commit, Error, ErrorKind, Failed, Freshness, Key, OpContext, Rejection, Result, Revision, Txn, TxnOutcome,
-    Written,
+    Commit, Error, ErrorKind, Failed, Freshness, Key, OpContext, Rejection, Result, Revision, Txn,
+    TxnOutcome, Written,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
 use crate::{
-    handle::{Core, RACES_MAX, check_value, is_directory, lost_races},
     driver::{Conn, Fault, Multi, MultiFault, MultiResult, Node, coord_version},
+    handle::{Core, RACES_MAX, check_value, is_directory, lost_races},
     plan::{Found, Plan, Planned, Step, keys_to_look_at, plan},
 };
 
@@ -26,8 +26,8 @@ const LOOKS_AT_ONCE: usize = 32;
 /// What an answer means for the transaction.
 enum Judgement {
     Rejected(Option<Failed>),
-    /// The parent of this path is absent.
-    MakeParents(String),
+    /// A node to create has no parent.
+    MakeParents,
     /// Something changed under us: look at this key and try again.
     LookAt(Key),
 }
@@ -63,14 +63,24 @@ impl Core {
             };
             match judgement {
                 Judgement::Rejected(failed) => return Ok(TxnOutcome::Rejected(Rejection::new(failed))),
-                Judgement::MakeParents(path) => self.make_parents(&conn, deadline, &path).await?,
+                // All of them: a transaction may create in many new directories.
+                Judgement::MakeParents => {
+                    for path in planned.one_created_per_directory() {
+                        self.make_parents(&conn, deadline, path).await?;
+                    }
+                }
                 Judgement::LookAt(key) => drop(look_at.insert(key)),
             }
         }
         Err(lost_races(txn.ops().first().map_or("", |op| op.key().as_str())))
     }
 
-    async fn look(&self, conn: &Arc<Conn>, deadline: Instant, keys: &BTreeSet<Key>) -> Result<HashMap<Key, Found>> {
+    async fn look(
+        &self,
+        conn: &Arc<Conn>,
+        deadline: Instant,
+        keys: &BTreeSet<Key>,
+    ) -> Result<HashMap<Key, Found>> {
         stream::iter(keys.iter().cloned())
             .map(|key| async move {
                 let path = self.settings.paths.key(&key);
@@ -87,7 +97,12 @@ impl Core {
             .await
     }
 
-    async fn send(&self, conn: &Conn, deadline: Instant, plan: &Plan) -> Result<Vec<MultiResult>, MultiFault> {
+    async fn send(
+        &self,
+        conn: &Conn,
+        deadline: Instant,
+        plan: &Plan,
+    ) -> Result<Vec<MultiResult>, MultiFault> {
         let acl = self.settings.acl;
         let part = |fault| match fault {
             Fault::Error(error) => MultiFault::Whole(Fault::Error(error)),
@@ -122,7 +137,9 @@ impl Core {
     fn note(&self, txn: &Txn) {
         for op in txn.ops() {
             match op {
-                coord_api::Op::Create { key, .. } | coord_api::Op::Put { key, .. } => self.note_own(key, true),
+                coord_api::Op::Create { key, .. } | coord_api::Op::Put { key, .. } => {
+                    self.note_own(key, true)
+                }
                 coord_api::Op::Delete { key } => self.note_own(key, false),
                 _ => {}
             }
@@ -183,9 +200,7 @@ fn judge(txn: &Txn, plan: &Plan, index: usize, fault: Fault) -> Result<Judgement
     match (step, fault) {
         (_, Fault::Error(error)) => Err(error),
         (_, fault @ Fault::EphemeralParent) => Err(fault.into_error()),
-        (Step::Absent(_) | Step::Create { .. }, Fault::NoNode) => {
-            Ok(Judgement::MakeParents(plan.path(index).to_owned()))
-        }
+        (Step::Absent(_) | Step::Create { .. }, Fault::NoNode) => Ok(Judgement::MakeParents),
         (Step::Absent(check), _) => look_at(check),
         (Step::Version(check) | Step::Exists(check), _) => reject(Failed::Check(check)),
         // Only the guards that we added ourselves failed, not what the caller asked for.

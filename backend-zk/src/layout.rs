@@ -78,7 +78,9 @@ pub(crate) fn line(keys: impl Iterator<Item = coord_api::Key>) -> Vec<Child> {
     let mut others = Vec::new();
     for key in keys {
         match parse(key.name()) {
-            Some(place) => places.push((place.sequence.cast_unsigned(), Child::new(key, Some(place.tag), place.nonce))),
+            Some(place) => {
+                places.push((place.sequence.cast_unsigned(), Child::new(key, Some(place.tag), place.nonce)))
+            }
             None => others.push(Child::new(key, None, None)),
         }
     }

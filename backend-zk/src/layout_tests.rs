@@ -25,7 +25,19 @@ fn our_own_names_read_back_whatever_the_sequence() {
     let nonce = Nonce::from_uuid(UUID).unwrap();
     for tag in ["lock-", "latch-", "__READ__", "__WRIT__", "lease-", "a"] {
         let tag = Tag::new(tag).unwrap();
-        for sequence in [0, 5, 999_999_999, 1_000_000_000, i32::MAX, i32::MIN, i32::MIN + 1, -1_000_000_000, -999_999_999, -5, -1] {
+        for sequence in [
+            0,
+            5,
+            999_999_999,
+            1_000_000_000,
+            i32::MAX,
+            i32::MIN,
+            i32::MIN + 1,
+            -1_000_000_000,
+            -999_999_999,
+            -5,
+            -1,
+        ] {
             let name = format!("{}{}", prefix(nonce, &tag), printed(sequence));
             let read = parse(&name);
             let expected = Place { tag: tag.clone(), nonce: Some(nonce), sequence };
@@ -41,12 +53,13 @@ fn our_own_names_read_back_whatever_the_sequence() {
 #[test]
 fn foreign_places_count_and_other_names_do_not() {
     assert_eq!(place("lock-0000000005"), Some(("lock-".into(), false, 5)));
+    // Nine digits behind a dash are what the server prints for minus five.
+    assert_eq!(place("lock-000000005"), Some(("lock".into(), false, -5)));
     assert_eq!(place(&format!("_c_{UUID}-latch-0000000007")), Some(("latch-".into(), true, 7)));
     for other in [
         "",
         "lock",
         "lock-",
-        "lock-000000005",
         "0000000005",
         "lock-00000000x5",
         "lock-00000000٥٥",

@@ -21,10 +21,10 @@
 mod backend;
 mod base;
 mod commit;
-mod handle;
 mod driver;
 mod factory;
 mod feed;
+mod handle;
 mod layout;
 mod line;
 mod ordered;

@@ -14,9 +14,9 @@ use futures::FutureExt;
 use tokio::time::Instant;
 
 use crate::{
-    handle::{Core, found},
     driver::{Conn, DirWatch, WatchEvent},
     feed::{FEED_BACKOFF_MAX, supervised},
+    handle::{Core, found},
     layout,
 };
 
@@ -96,7 +96,9 @@ async fn feed(core: &Arc<Core>, hub: &Arc<Hub>) -> Result<()> {
         };
         match round {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Closed || error.retry() == Retry::Never => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Closed || error.retry() == Retry::Never => {
+                return Err(error);
+            }
             Err(error) => tracing::debug!(dir = %hub.dir(), %error, "the mirror of a directory waits"),
         }
         backoff.sleep(&core.runtime).await;
@@ -169,13 +171,7 @@ async fn start(core: &Core, conn: &Arc<Conn>, path: &str) -> Result<DirWatch> {
 }
 
 /// Reads the names and brings the mirror up to them; returns the revision that this includes.
-async fn load(
-    core: &Core,
-    hub: &Hub,
-    conn: &Conn,
-    path: &str,
-    loaded: &mut bool,
-) -> Result<Revision> {
+async fn load(core: &Core, hub: &Hub, conn: &Conn, path: &str, loaded: &mut bool) -> Result<Revision> {
     let deadline = Instant::now() + core.settings.operation_timeout;
     // Synced: the mirror must not begin before a write that this handle has seen acknowledged elsewhere.
     let several = core.facts.standalone != Some(true);
@@ -190,7 +186,8 @@ async fn load(
     let revision = floor.max(hub.revision());
     if std::mem::replace(loaded, true) {
         // Differences wake only those whom they concern.
-        let shown: BTreeSet<Key> = hub.listing(hub.dir()).children.into_iter().map(|child| child.key).collect();
+        let shown: BTreeSet<Key> =
+            hub.listing(hub.dir()).children.into_iter().map(|child| child.key).collect();
         let changes = shown.symmetric_difference(&keys).map(|key| match keys.contains(key) {
             true => Change::Put(entry(key.clone())),
             false => Change::Delete(key.clone()),

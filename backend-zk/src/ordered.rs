@@ -9,8 +9,8 @@ use coord_api::{
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    handle::{Core, RACES_MAX, check_value, lost_races},
     driver::{Conn, Fault, NodeKind, session_id},
+    handle::{Core, RACES_MAX, check_value, lost_races},
     layout,
 };
 
@@ -18,7 +18,11 @@ use crate::{
 const MIRROR_TIME: Duration = Duration::from_secs(1);
 
 impl Core {
-    pub(crate) async fn create_ordered(self: Arc<Self>, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
+    pub(crate) async fn create_ordered(
+        self: Arc<Self>,
+        ctx: &OpContext,
+        req: OrderedCreate,
+    ) -> Result<Ordered> {
         let session = ctx.session.as_ref().ok_or_else(|| Error::invalid("joining a line needs a session"))?;
         let deadline = self.deadline(ctx);
         let conn = self.conn(ctx, deadline).await?;
@@ -74,7 +78,12 @@ impl Core {
         }
     }
 
-    async fn line_from_server(&self, conn: &Arc<Conn>, req: &OrderedCreate, deadline: Instant) -> Result<Listing> {
+    async fn line_from_server(
+        &self,
+        conn: &Arc<Conn>,
+        req: &OrderedCreate,
+        deadline: Instant,
+    ) -> Result<Listing> {
         let dir = self.settings.paths.dir(&req.dir);
         let children = self.read_children(conn, deadline, &dir, Freshness::Session).await?;
         Ok(self.listing(&req.dir, children))
@@ -103,7 +112,9 @@ impl Core {
             } else {
                 match conn.stat(deadline, self.settings.paths.key(&key)).await.map_err(Fault::into_error)? {
                     // An entry of a session that is over goes with it; it is no place of ours.
-                    Some(node) if req.lifetime == Lifetime::Session && session_id(node.owner) != *session => None,
+                    Some(node) if req.lifetime == Lifetime::Session && session_id(node.owner) != *session => {
+                        None
+                    }
                     Some(node) => Some(node.created),
                     None => {
                         line.children.retain(|child| child.key != key);
@@ -139,7 +150,11 @@ struct Mine {
 
 /// An entry exists that the caller was not told of.
 fn found_again(error: Error) -> Error {
-    if error.kind() == coord_api::ErrorKind::SessionLost { error } else { error.with_retry(coord_api::Retry::Ambiguous) }
+    if error.kind() == coord_api::ErrorKind::SessionLost {
+        error
+    } else {
+        error.with_retry(coord_api::Retry::Ambiguous)
+    }
 }
 
 fn unexpected(path: &str) -> Error {

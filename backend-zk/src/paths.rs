@@ -50,7 +50,8 @@ impl Paths {
     }
 
     fn is_system(&self, path: &str) -> bool {
-        self.root.is_empty() && path.strip_prefix(SYSTEM).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        self.root.is_empty()
+            && path.strip_prefix(SYSTEM).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
@@ -73,7 +74,10 @@ mod tests {
         let key = Key::parse("/a/b").unwrap();
         assert_eq!(paths.key(&key), "/app/a/b");
         assert_eq!(paths.to_key("/app/a/b"), Some(key));
-        assert_eq!((paths.dir(&Dir::root()), paths.dir(&Dir::parse("/a").unwrap())), ("/app".into(), "/app/a".into()));
+        assert_eq!(
+            (paths.dir(&Dir::root()), paths.dir(&Dir::parse("/a").unwrap())),
+            ("/app".into(), "/app/a".into())
+        );
         for outside in ["/app", "/apple/a", "/", "/other", "", "/app/"] {
             assert_eq!(paths.to_key(outside), None, "{outside:?}");
         }

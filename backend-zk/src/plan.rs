@@ -8,7 +8,7 @@ use coord_api::{Check, Error, Failed, Key, Lifetime, Op, Result, Txn, Version};
 use crate::{
     driver::{Fault, Multi, Node, NodeKind},
     layout,
-    paths::Paths,
+    paths::{Paths, parent},
 };
 
 /// What a look at a key showed.
@@ -63,7 +63,8 @@ pub(crate) enum Planned {
 /// from reading the key is as good as a look.
 pub(crate) fn keys_to_look_at(txn: &Txn) -> BTreeSet<Key> {
     let is_place = |key: &Key| layout::parse(key.name()).is_some();
-    let known_version = |key: &Key| txn.checks().iter().any(|check| matches!(check, Check::Version(k, _) if k == key));
+    let known_version =
+        |key: &Key| txn.checks().iter().any(|check| matches!(check, Check::Version(k, _) if k == key));
     let checks = txn.checks().iter().filter_map(|check| match check {
         Check::Created(key, _) => Some(key),
         Check::Exists(key) if !is_place(key) => Some(key),
@@ -98,10 +99,14 @@ pub(crate) fn plan(txn: &Txn, found: &HashMap<Key, Found>, paths: &Paths) -> Res
                 );
                 plan.push(Step::Cleanup, Multi::Delete { path, version: None });
             }
-            (Check::Exists(_) | Check::Created(..), Some(Found::Absent | Found::Directory(_))) => return failed,
+            (Check::Exists(_) | Check::Created(..), Some(Found::Absent | Found::Directory(_))) => {
+                return failed;
+            }
             (Check::Exists(_), _) => plan.push(Step::Exists(index), Multi::Check { path, version: None }),
             (Check::Version(_, version), _) => match wire_version(*version) {
-                Some(version) => plan.push(Step::Version(index), Multi::Check { path, version: Some(version) }),
+                Some(version) => {
+                    plan.push(Step::Version(index), Multi::Check { path, version: Some(version) })
+                }
                 None => return failed,
             },
             (Check::Created(_, revision), Some(Found::Key(node))) if node.created == *revision => {
@@ -139,7 +144,14 @@ impl Plan {
     }
 
     /// Adds one operation; `Some` if what it expects is known not to hold.
-    fn op(&mut self, txn: &Txn, index: usize, op: &Op, found: Option<&Found>, paths: &Paths) -> Result<Option<Failed>> {
+    fn op(
+        &mut self,
+        txn: &Txn,
+        index: usize,
+        op: &Op,
+        found: Option<&Found>,
+        paths: &Paths,
+    ) -> Result<Option<Failed>> {
         let path = paths.key(op.key());
         match op {
             Op::Create { key, value, lifetime } => {
@@ -158,7 +170,9 @@ impl Plan {
                 }
                 _ => self.create(index, key, path, value, NodeKind::Persistent, found)?,
             },
-            Op::Update { .. } | Op::Delete { .. } if matches!(found, Some(Found::Absent | Found::Directory(_))) => {
+            Op::Update { .. } | Op::Delete { .. }
+                if matches!(found, Some(Found::Absent | Found::Directory(_))) =>
+            {
                 return Ok(Some(Failed::Op(index)));
             }
             Op::Update { value, .. } => {
@@ -181,8 +195,10 @@ impl Plan {
     ) -> Result<()> {
         if let Some(Found::Directory(node)) = found {
             if node.children > 0 {
-                return Err(Error::invalid("keys are below this one, so it cannot have a value (the leaf rule)")
-                    .with_context("key", key));
+                return Err(Error::invalid(
+                    "keys are below this one, so it cannot have a value (the leaf rule)",
+                )
+                .with_context("key", key));
             }
             // Its value would go when the server collects the empty container.
             let version = Some(node.version);
@@ -220,16 +236,13 @@ impl Plan {
         self.steps.get(index).copied().unwrap_or(Step::Cleanup)
     }
 
-    pub(crate) fn path(&self, index: usize) -> &str {
-        match self.parts.get(index) {
-            Some(
-                Multi::Create { path, .. }
-                | Multi::Set { path, .. }
-                | Multi::Delete { path, .. }
-                | Multi::Check { path, .. },
-            ) => path,
-            None => "/",
-        }
+    /// One path of those to create for each directory that they are in.
+    pub(crate) fn one_created_per_directory(&self) -> impl Iterator<Item = &str> {
+        let created = self.parts.iter().filter_map(|part| match part {
+            Multi::Create { path, .. } => Some((parent(path), path.as_str())),
+            _ => None,
+        });
+        created.collect::<HashMap<_, _>>().into_values()
     }
 
     /// What the write with this index did.

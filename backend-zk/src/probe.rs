@@ -85,7 +85,10 @@ async fn look(settings: &Settings, name: &str, port: u16, deadline: Instant) -> 
 }
 
 /// Asks what the server is. It may be told not to say.
-async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin, deadline: Instant) -> std::io::Result<ServerFacts> {
+async fn ask(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    deadline: Instant,
+) -> std::io::Result<ServerFacts> {
     let mut answer = Vec::new();
     let asked = async {
         stream.write_all(b"srvr").await?;
@@ -114,13 +117,13 @@ pub(crate) fn warnings(settings: &Settings, facts: &ServerFacts) -> Vec<String> 
     if facts.standalone == Some(true) {
         warnings.push("this is a single ZooKeeper server: if its disk is lost, so is everything".to_owned());
     } else if settings.hosts.len() == 1 {
-        warnings.push(
-            "the URL names one server: name all, or its loss lasts longer than sessions do".to_owned(),
-        );
+        warnings
+            .push("the URL names one server: name all, or its loss lasts longer than sessions do".to_owned());
     }
     if settings.acl == crate::driver::AclRule::Open {
         warnings.push(
-            "acl=open: every client of the server may read and change the nodes; see the option acl".to_owned(),
+            "acl=open: every client of the server may read and change the nodes; see the option acl"
+                .to_owned(),
         );
     }
     if let Some(version) = facts.version {
@@ -132,7 +135,9 @@ pub(crate) fn warnings(settings: &Settings, facts: &ServerFacts) -> Vec<String> 
             warnings.push(format!("{name} tells watchers of children that their ACL hides (CVE-2024-23944)"));
         }
         if ((3, 9, 0)..(3, 9, 4)).contains(&version) {
-            warnings.push(format!("{name} can lose committed data on a resync of followers (ZOOKEEPER-4925): use 3.9.4"));
+            warnings.push(format!(
+                "{name} can lose committed data on a resync of followers (ZOOKEEPER-4925): use 3.9.4"
+            ));
         }
     }
     warnings
@@ -146,13 +151,17 @@ mod tls {
     use tokio_rustls::{TlsConnector, client::TlsStream};
 
     use super::{Error, ErrorKind, Result, Retry, TcpStream};
-    use crate::driver::TlsFiles;
+    use crate::driver::{TlsFiles, crypto};
 
     pub(super) fn error(message: &'static str) -> Error {
         Error::new(ErrorKind::Tls, message).with_retry(Retry::Never)
     }
 
-    pub(super) async fn handshake(files: &TlsFiles, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+    pub(super) async fn handshake(
+        files: &TlsFiles,
+        name: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>> {
         let config = config(files)?;
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| Error::config("the host is no name that a certificate can have"))?;
@@ -166,10 +175,11 @@ mod tls {
         let bad_ca = |_| Error::config("tls_ca holds no certificate in PEM");
         let mut roots = rustls::RootCertStore::empty();
         for cert in CertificateDer::pem_slice_iter(files.ca.as_bytes()) {
-            roots.add(cert.map_err(bad_ca)?).map_err(|_| Error::config("tls_ca holds a broken certificate"))?;
+            roots
+                .add(cert.map_err(bad_ca)?)
+                .map_err(|_| Error::config("tls_ca holds a broken certificate"))?;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
+        let builder = rustls::ClientConfig::builder_with_provider(crypto())
             .with_safe_default_protocol_versions()
             .map_err(|e| error("no TLS version").with_source(e))?
             .with_root_certificates(roots);
@@ -180,16 +190,21 @@ mod tls {
             .map_err(|_| Error::config("tls_cert holds no certificate in PEM"))?;
         let key = PrivateKeyDer::from_pem_slice(key.expose().as_bytes())
             .map_err(|_| Error::config("tls_key holds no key in PEM"))?;
-        builder.with_client_auth_cert(chain, key).map_err(|_| Error::config("tls_cert and tls_key do not belong together"))
+        builder
+            .with_client_auth_cert(chain, key)
+            .map_err(|_| Error::config("tls_cert and tls_key do not belong together"))
     }
 }
 
 /// The driver's answer when it could not open a session although the port is open.
 pub(crate) fn no_session(error: Error) -> Error {
     if error.kind() == ErrorKind::Unavailable {
-        return Error::new(ErrorKind::Unavailable, "the port is open, but no ZooKeeper session could be opened there")
-            .with_retry(Retry::Safe)
-            .with_source(error);
+        return Error::new(
+            ErrorKind::Unavailable,
+            "the port is open, but no ZooKeeper session could be opened there",
+        )
+        .with_retry(Retry::Safe)
+        .with_source(error);
     }
     error
 }
@@ -203,7 +218,13 @@ mod tests {
         let answer = "Zookeeper version: 3.9.3-1+deb13u1, built on 2025\nLatency min/avg/max: 0/0/0\nMode: standalone\n";
         assert_eq!(read(answer), ServerFacts { version: Some((3, 9, 3)), standalone: Some(true) });
         assert_eq!(read("Zookeeper version: 3.8.0-5a02a05\nMode: follower\n").standalone, Some(false));
-        for junk in ["", "HTTP/1.1 400 Bad Request\r\n", "srvr is not executed because it is not in the whitelist.", "Zookeeper version: x.y\n", "Zookeeper version: 99999999999.0.0\n"] {
+        for junk in [
+            "",
+            "HTTP/1.1 400 Bad Request\r\n",
+            "srvr is not executed because it is not in the whitelist.",
+            "Zookeeper version: x.y\n",
+            "Zookeeper version: 99999999999.0.0\n",
+        ] {
             assert_eq!(read(junk), ServerFacts::default(), "{junk}");
         }
     }

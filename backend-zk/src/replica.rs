@@ -142,8 +142,7 @@ impl Replica {
         }
         let first = self.first_unread();
         let is_complete = |revision: Revision| first.is_none_or(|first| revision < first);
-        let mut complete: Vec<_> =
-            self.ready.extract_if(|_, (revision, _)| is_complete(*revision)).collect();
+        let mut complete: Vec<_> = self.ready.extract_if(|_, (revision, _)| is_complete(*revision)).collect();
         complete.sort_by(|(a, (x, _)), (b, (y, _))| x.cmp(y).then_with(|| a.cmp(b)));
         for (path, (_, change)) in &complete {
             match change {

@@ -79,7 +79,13 @@ impl Scan {
         self.revision = self.revision.max(node.modified).max(node.children_modified);
     }
 
-    fn children(&mut self, paths: &Paths, path: &str, (names, node): Children, waiting: &mut Vec<(String, bool)>) {
+    fn children(
+        &mut self,
+        paths: &Paths,
+        path: &str,
+        (names, node): Children,
+        waiting: &mut Vec<(String, bool)>,
+    ) {
         self.see(&node);
         let prefix = if path == "/" { "" } else { path };
         let below = names.iter().map(|name| format!("{prefix}/{name}"));

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use coord_api::{
-    Error, Result, Retry, SessionDriver, SessionId, SessionState,
+    Error, ErrorKind, Result, Retry, SessionDriver, SessionId, SessionState,
     kit::{Lease, Runtime, Stamp},
 };
 use tokio::{
@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 
-use crate::driver::{Conn, Connector, Link, Role, session_id};
+use crate::driver::{Conn, Connector, Fault, Link, Node, Role, session_id};
 
 /// How long `close` waits for the server's word.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
@@ -53,7 +53,9 @@ impl ZkSession {
     /// [`SessionLost`](coord_api::ErrorKind::SessionLost), before anything is sent.
     pub(crate) fn conn(&self) -> Result<&Arc<Conn>> {
         if self.lease.is_lost() || Instant::now() >= self.lease.valid_until() || self.conn.is_over() {
-            return Err(Error::session_lost("the session is over: open a new one").with_context("session", &self.id));
+            return Err(
+                Error::session_lost("the session is over: open a new one").with_context("session", &self.id)
+            );
         }
         Ok(&self.conn)
     }
@@ -120,13 +122,22 @@ async fn beat(session: &ZkSession) {
             }
         };
         match answer {
-            Ok(_) => {
+            answer if answered(&answer) => {
                 if !lease.renewed(sent) {
                     return;
                 }
             }
-            Err(_) => lease.suspend(),
+            _ => lease.suspend(),
         }
+    }
+}
+
+/// Newer servers ask the root's ACL; a refusal is as good a sign of life.
+fn answered(answer: &std::result::Result<Option<Node>, Fault>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(Fault::Error(error)) => error.kind() == ErrorKind::PermissionDenied,
+        Err(_) => false,
     }
 }
 
@@ -152,7 +163,9 @@ impl SessionDriver for ZkSession {
         let was_lost = self.lease.is_lost();
         self.lease.lose();
         match self.conn.close(CLOSE_TIME).await {
-            Err(error) if !was_lost => Err(error.with_retry(Retry::Ambiguous).with_context("session", &self.id)),
+            Err(error) if !was_lost => {
+                Err(error.with_retry(Retry::Ambiguous).with_context("session", &self.id))
+            }
             _ => Ok(()),
         }
     }

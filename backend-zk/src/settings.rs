@@ -67,7 +67,11 @@ impl Settings {
         let names: Vec<_> = url.hosts().iter().map(|host| host.authority(port)).collect();
         let options = config.options();
         Ok(Self {
-            hosts: url.hosts().iter().map(|Host { name, port: own }| (name.clone(), own.unwrap_or(port))).collect(),
+            hosts: url
+                .hosts()
+                .iter()
+                .map(|Host { name, port: own }| (name.clone(), own.unwrap_or(port)))
+                .collect(),
             connector: Connector { hosts: names.join(","), digest, tls, runtime: Runtime::library()? },
             paths: Paths::new(url.path()),
             acl,
@@ -83,7 +87,9 @@ fn read_acl(config: &Config) -> Result<AclRule> {
         None | Some("open") => Ok(AclRule::Open),
         Some("creator") => Ok(AclRule::Creator),
         Some("creator_world_read") => Ok(AclRule::CreatorWorldRead),
-        Some(other) => Err(Error::config("an acl is open, creator or creator_world_read").with_context("acl", other)),
+        Some(other) => {
+            Err(Error::config("an acl is open, creator or creator_world_read").with_context("acl", other))
+        }
     }
 }
 
@@ -92,9 +98,8 @@ fn read_tls(config: &Config, secure: bool) -> Result<Option<TlsFiles>> {
     if !secure {
         return match ["tls_ca", "tls_cert", "tls_key"].into_iter().find(|name| options.get(name).is_some()) {
             // A connection that was meant to be secret must not become a plain one.
-            Some(name) => {
-                Err(Error::config("a tls option needs the scheme zks; zk is plaintext").with_context("option", name))
-            }
+            Some(name) => Err(Error::config("a tls option needs the scheme zks; zk is plaintext")
+                .with_context("option", name)),
             None => Ok(None),
         };
     }

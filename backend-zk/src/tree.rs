@@ -52,7 +52,9 @@ async fn feed(core: &Arc<Core>, hub: &Arc<Hub>) -> Result<()> {
         };
         match round {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Closed || error.retry() == Retry::Never => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Closed || error.retry() == Retry::Never => {
+                return Err(error);
+            }
             Err(error) => tracing::debug!(dir = %hub.dir(), %error, "the watch of a directory waits"),
         }
         backoff.sleep(&core.runtime).await;

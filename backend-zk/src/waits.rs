@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::{
     base::Base,
-    handle::{Core, is_directory},
     driver::{Fault, Node, NodeWatch},
     feed::FEED_BACKOFF_MAX,
+    handle::{Core, is_directory},
 };
 
 impl Core {

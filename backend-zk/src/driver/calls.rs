@@ -44,7 +44,12 @@ pub(crate) type Children = (Vec<String>, Node);
 
 impl Conn {
     /// Reads a node. With `sync`, what the leader had committed before is seen.
-    pub(crate) async fn get(&self, deadline: Instant, path: String, sync: bool) -> Result<(Bytes, Node), Fault> {
+    pub(crate) async fn get(
+        &self,
+        deadline: Instant,
+        path: String,
+        sync: bool,
+    ) -> Result<(Bytes, Node), Fault> {
         self.call(deadline, Effect::Read, |client| async move {
             // Both are sent now: one round trip.
             let synced = synced(&client, sync);
@@ -58,7 +63,12 @@ impl Conn {
     }
 
     /// The names and the state of a node's children.
-    pub(crate) async fn children(&self, deadline: Instant, path: String, sync: bool) -> Result<Children, Fault> {
+    pub(crate) async fn children(
+        &self,
+        deadline: Instant,
+        path: String,
+        sync: bool,
+    ) -> Result<Children, Fault> {
         self.call(deadline, Effect::Read, |client| async move {
             let synced = synced(&client, sync);
             let reply = client.get_children(&path);
@@ -143,7 +153,12 @@ impl Conn {
     }
 
     /// Deletes a node; only in that version, if one is given.
-    pub(crate) async fn delete(&self, deadline: Instant, path: String, version: Option<i32>) -> Result<(), Fault> {
+    pub(crate) async fn delete(
+        &self,
+        deadline: Instant,
+        path: String,
+        version: Option<i32>,
+    ) -> Result<(), Fault> {
         self.call(deadline, Effect::Write, |client| async move { client.delete(&path, version).await }).await
     }
 

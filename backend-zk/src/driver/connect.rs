@@ -40,6 +40,7 @@ impl AclRule {
 
 /// PEM texts for TLS.
 #[derive(Clone, Default)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "refused before it is read"))]
 pub(crate) struct TlsFiles {
     /// Whom to trust.
     pub(crate) ca: String,
@@ -97,17 +98,30 @@ fn silence(ttl: Duration) -> Duration {
     (ttl / 5).max((ttl * 2 / 5).min(Duration::from_millis(400)))
 }
 
+/// The cryptography of this process.
+///
+/// The driver takes the process's default, and panics where several are compiled in and none was chosen.
+#[cfg(feature = "tls")]
+pub(crate) fn crypto() -> Arc<rustls::crypto::CryptoProvider> {
+    use rustls::crypto::{CryptoProvider, ring};
+    if CryptoProvider::get_default().is_none() {
+        // An error means that another thread was first: its choice is as good.
+        let _ = ring::default_provider().install_default();
+    }
+    CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
+}
+
 #[cfg(feature = "tls")]
 async fn secure(
     connector: zk::Connector,
     files: &TlsFiles,
     hosts: &str,
 ) -> Result<std::result::Result<zk::Client, zk::Error>> {
+    crypto();
     // Not the driver's own text, which may quote the file.
     let bad = |what| move |_| Error::config(what);
-    let mut options = zk::TlsOptions::new()
-        .with_pem_ca(&files.ca)
-        .map_err(bad("tls_ca holds no certificate in PEM"))?;
+    let mut options =
+        zk::TlsOptions::new().with_pem_ca(&files.ca).map_err(bad("tls_ca holds no certificate in PEM"))?;
     if let Some((cert, key)) = &files.identity {
         options = options
             .with_pem_identity(cert, key.expose())

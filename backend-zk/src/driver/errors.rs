@@ -74,25 +74,35 @@ pub(super) fn fault(error: zk::Error, role: Role, effect: Effect) -> Fault {
             (ErrorKind::InvalidArgument, Retry::Never, "the path or another argument is not accepted")
         }
         E::QuotaExceeded => (ErrorKind::LimitExceeded, Retry::Never, "a quota of the server is exhausted"),
-        E::Unimplemented => {
-            (ErrorKind::Unexpected, Retry::Never, "the server does not know the request; it takes 3.6 or newer")
+        E::Unimplemented => (
+            ErrorKind::Unexpected,
+            Retry::Never,
+            "the server does not know the request; it takes 3.6 or newer",
+        ),
+        E::Throttled => {
+            (ErrorKind::Unavailable, Retry::Safe, "the server is overloaded and refused the request")
         }
-        E::Throttled => (ErrorKind::Unavailable, Retry::Safe, "the server is overloaded and refused the request"),
         // ---- never sent: only connecting says these
         E::NoHosts | E::Timeout => (ErrorKind::Unavailable, Retry::Safe, "no server could be reached"),
         // ---- everything else: whatever was under way may have been applied
         E::SessionExpired | E::SessionMoved => match role {
             Role::Session => (ErrorKind::SessionLost, or_never(lost), "the session is over"),
-            Role::Base => (ErrorKind::Unavailable, lost, "the session of the connection expired before the reply"),
+            Role::Base => {
+                (ErrorKind::Unavailable, lost, "the session of the connection expired before the reply")
+            }
         },
         E::AuthFailed => {
             (ErrorKind::Unauthenticated, or_never(lost), "the server does not accept the credentials")
         }
         E::ClientClosed => match role {
-            Role::Session => (ErrorKind::SessionLost, or_never(lost), "the session was closed before the reply"),
+            Role::Session => {
+                (ErrorKind::SessionLost, or_never(lost), "the session was closed before the reply")
+            }
             Role::Base => (ErrorKind::Unavailable, lost, "the connection was closed before the reply"),
         },
-        E::UnexpectedErrorCode(_) => (ErrorKind::Unexpected, or_never(lost), "an error that the driver does not know"),
+        E::UnexpectedErrorCode(_) => {
+            (ErrorKind::Unexpected, or_never(lost), "an error that the driver does not know")
+        }
         _ => (ErrorKind::Unavailable, lost, "lost the connection before the reply"),
     };
     Fault::Error(Error::new(kind, message).with_retry(retry).with_source(error))

@@ -28,6 +28,8 @@ use tokio::{
 };
 use zookeeper_client as zk;
 
+#[cfg(feature = "tls")]
+pub(crate) use self::connect::crypto;
 pub(crate) use self::{
     calls::{Children, NodeKind},
     connect::{AclRule, Connector, TlsFiles},

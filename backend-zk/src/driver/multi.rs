@@ -10,10 +10,24 @@ use super::{AclRule, Conn, Effect, Fault, Node, calls::NodeKind, errors::fault};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Multi {
     /// The node is there, in this version if one is given.
-    Check { path: String, version: Option<i32> },
-    Create { path: String, value: Bytes, kind: NodeKind },
-    Set { path: String, value: Bytes, version: Option<i32> },
-    Delete { path: String, version: Option<i32> },
+    Check {
+        path: String,
+        version: Option<i32>,
+    },
+    Create {
+        path: String,
+        value: Bytes,
+        kind: NodeKind,
+    },
+    Set {
+        path: String,
+        value: Bytes,
+        version: Option<i32>,
+    },
+    Delete {
+        path: String,
+        version: Option<i32>,
+    },
 }
 
 /// What one part did.
@@ -53,7 +67,9 @@ impl Conn {
                 let mut writer = client.new_multi_writer();
                 for part in &parts {
                     match part {
-                        Multi::Check { path, version } => writer.add_check_version(path, version.unwrap_or(-1))?,
+                        Multi::Check { path, version } => {
+                            writer.add_check_version(path, version.unwrap_or(-1))?
+                        }
                         Multi::Create { path, value, kind } => {
                             writer.add_create(path, value, &kind.mode().with_acls((*acls).into()))?;
                         }

@@ -85,7 +85,11 @@ impl NodeWatch {
 
 impl Conn {
     /// Watches everything at and below `path`, which need not be there.
-    pub(crate) async fn watch_tree(self: &Arc<Self>, deadline: Instant, path: String) -> Result<DirWatch, Fault> {
+    pub(crate) async fn watch_tree(
+        self: &Arc<Self>,
+        deadline: Instant,
+        path: String,
+    ) -> Result<DirWatch, Fault> {
         let budget = self.budget(&path)?;
         let events = self
             .call(deadline, Effect::Read, |client| async move {
