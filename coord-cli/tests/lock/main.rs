@@ -1,0 +1,116 @@
+//! The contract of `coord lock`, line by line, on real servers: `docs/cli.md` is its text.
+//!
+//! Tests are named `backend::promise`. Where servers come from is chosen by `COORD_TEST_ZK`, `COORD_TEST_ETCD` and
+//! `COORD_TEST_REDIS`; a backend that is `off` shows as one ignored test.
+
+mod contract;
+mod faults;
+mod lab;
+
+use std::{process::ExitCode, sync::Arc};
+
+use coord_testbed::{Kind, Provider, Server, ServerOptions};
+use futures::future::LocalBoxFuture;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use lab::Lab;
+
+const KINDS: [Kind; 3] = [Kind::ZooKeeper, Kind::Etcd, Kind::Redis];
+
+/// A case, and whether it needs a server of its own to disturb.
+pub(crate) struct Case {
+    name: &'static str,
+    disturbs: bool,
+    run: fn(Lab) -> LocalBoxFuture<'static, ()>,
+}
+
+/// Cases by the names of their functions.
+macro_rules! cases {
+    ($disturbs:literal: $($module:ident::$name:ident),* $(,)?) => {
+        [$($crate::Case {
+            name: stringify!($name),
+            disturbs: $disturbs,
+            run: |lab| Box::pin(crate::$module::$name(lab)),
+        }),*]
+    };
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::from(cases![false:
+        contract::input_and_exit_code_pass_through,
+        contract::a_signal_that_ended_the_command_is_128_and_its_number,
+        contract::what_cannot_run_is_126_and_what_is_not_there_127,
+        contract::own_failure_is_125_and_wrong_usage_2,
+        contract::not_acquired_is_124_or_as_asked,
+        contract::the_command_is_told_about_its_lock,
+        contract::a_signal_while_waiting_leaves_the_line,
+        contract::signals_while_running_reach_the_command,
+        contract::the_command_has_a_process_group_of_its_own,
+        contract::the_lock_is_free_only_after_the_command_was_reaped,
+        contract::a_killed_coord_takes_the_command_with_it,
+        contract::nothing_of_ours_is_left_behind,
+        faults::an_entry_deleted_by_others_stops_the_command_at_once,
+        faults::a_frozen_coord_does_not_keep_the_command_running,
+    ]);
+    cases.extend(cases![true:
+        contract::credentials_stay_with_coord,
+        faults::the_command_is_told_to_stop_before_the_lock_is_lost,
+        faults::a_command_that_does_not_listen_is_killed_in_time,
+        faults::on_lost_term_leaves_the_end_to_the_command,
+        faults::on_lost_ignore_only_warns,
+    ]);
+    cases
+}
+
+/// The tests of one kind of server, and the server that they share, which must outlive them.
+async fn of_kind(kind: Kind, start: bool) -> (Vec<Trial>, Option<Server>) {
+    let alone = |name: &str, result: Result<(), String>| {
+        Trial::test(format!("{}::{name}", kind.name()), move || result.map_err(Failed::from))
+    };
+    let provider = match Provider::choose(kind).await {
+        Ok(Provider::Off) => return (vec![alone("off", Ok(())).with_ignored_flag(true)], None),
+        Ok(provider) => provider,
+        Err(error) => return (vec![alone("provider", Err(error.to_string()))], None),
+    };
+    let shared = if start {
+        match Server::start(kind, &provider, ServerOptions::new()).await {
+            Ok(server) => Some(server),
+            Err(error) => return (vec![alone("server", Err(error.to_string()))], None),
+        }
+    } else {
+        None
+    };
+    let url: Arc<str> = shared.as_ref().map(Server::url).unwrap_or_default().into();
+    let trials = cases().into_iter().map(|case| {
+        let lab = Lab::new(kind, provider.clone(), Arc::clone(&url), case.name);
+        // Somebody else's server is not disturbed.
+        let ignored = case.disturbs && matches!(provider, Provider::Url(_));
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on((case.run)(lab));
+            Ok(())
+        };
+        Trial::test(format!("{}::{}", kind.name(), case.name), run).with_ignored_flag(ignored)
+    });
+    (trials.collect(), shared)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime for the tests");
+    let mut tests = Vec::new();
+    let mut shared = Vec::new();
+    for kind in KINDS {
+        let filter = arguments.filter.as_deref().unwrap_or("");
+        let wanted = filter.starts_with(&format!("{}::", kind.name())) || !filter.contains("::");
+        let (trials, server) = runtime.block_on(of_kind(kind, wanted && !arguments.list));
+        tests.extend(trials);
+        shared.extend(server);
+    }
+    let conclusion = libtest_mimic::run(&arguments, tests);
+    for server in shared {
+        // A server that does not stop is killed when it is dropped.
+        let _ = runtime.block_on(server.stop());
+    }
+    conclusion.exit_code()
+}
