@@ -116,29 +116,32 @@ impl Conn {
     }
 
     async fn call(&self, script: &Script, call: &Cmd, until: Instant) -> Result<Value> {
-        let during = if script.writes { During::Write } else { During::Read };
-        let error = match self.send(call, during, until).await {
+        let error = match self.call_loaded(script, call, until).await {
             Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::Malformed if error.context().all(|(name, _)| name != "key") => {
+                Err(self.name_the_wrong_key(error, until).await)
+            }
+            ErrorKind::Unexpected => Err(error.with_context("script", script.name)),
+            _ => Err(error),
+        }
+    }
+
+    /// Calls a script that the server may have to be told first.
+    async fn call_loaded(&self, script: &Script, call: &Cmd, until: Instant) -> Result<Value> {
+        let during = if script.writes { During::Write } else { During::Read };
+        match self.send(call, during, until).await {
             // The server forgot the script (SCRIPT FLUSH, a restart) and did nothing.
             Err((_, Some(error))) if error.code() == Some("NOSCRIPT") => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(script.text());
                 self.send(&load, During::Read, until).await.map_err(|(e, _)| e)?;
-                match self.send(call, during, until).await {
-                    Ok(value) => return Ok(value),
-                    Err((error, _)) => error,
-                }
+                self.send(call, during, until).await.map_err(|(e, _)| e)
             }
-            Err((error, _)) => error,
-        };
-        if error.kind() == ErrorKind::Malformed && error.context().all(|(name, _)| name != "key") {
-            return Err(self.name_the_wrong_key(error, until).await);
+            result => result.map_err(|(e, _)| e),
         }
-        Err(if error.kind() == ErrorKind::Unexpected {
-            error.with_context("script", script.name)
-        } else {
-            error
-        })
     }
 
     async fn send(
@@ -169,8 +172,8 @@ impl Conn {
     /// A server says that a key has the wrong type, and not which.
     async fn name_the_wrong_key(&self, error: Error, until: Instant) -> Error {
         const TYPES: [&str; 7] = ["hash", "hash", "zset", "zset", "hash", "zset", "stream"];
-        let Ok(Value::Array(found)) = self.send(&self.prepare(&script::TYPES), During::Read, until).await
-        else {
+        let types = self.prepare(&script::TYPES);
+        let Ok(Value::Array(found)) = self.call_loaded(&script::TYPES, &types, until).await else {
             return error;
         };
         let names = self.settings.names.all().iter().zip(found).zip(TYPES);

@@ -113,7 +113,8 @@ pub(crate) async fn raw(server: &Server) -> redis::aio::MultiplexedConnection {
 
 pub(crate) async fn raw_url(url: &str) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(url).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(10)));
+    client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
 }
 
 /// Sends one raw command.
