@@ -26,6 +26,8 @@
 pub mod cases;
 mod cx;
 mod fixture;
+#[cfg(feature = "labs")]
+pub mod labs;
 mod report;
 mod run;
 pub mod sweep;

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::LocalBoxFuture};
+use futures::{FutureExt, StreamExt, future::LocalBoxFuture, stream};
 use libtest_mimic::{Failed, Trial};
 use tokio::runtime::Handle;
 
@@ -10,6 +10,9 @@ use crate::{CaseResult, Cx, Failure, Fixture, Need, Outcome, Report, Row, cases}
 
 /// Longest a case may take before it counts as hung.
 const CASE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How many cases of a report run at once: most of them wait.
+const AT_A_TIME: usize = 8;
 
 /// A promise and the function that checks it.
 #[derive(Clone, Copy)]
@@ -69,21 +72,28 @@ pub fn trials(fixture: &Arc<dyn Fixture>, runtime: &Handle) -> Vec<Trial> {
     cases::ALL.iter().map(make).collect()
 }
 
+/// Runs all cases whose name contains `filter`, several at a time, and reports in the order of the list.
+///
+/// `progress` hears the fixture's name and each row as it ends.
 #[allow(clippy::future_not_send, reason = "cases are not Send")]
-/// Runs all cases whose name contains `filter`, one after another, and reports.
-pub async fn run_all(fixture: Arc<dyn Fixture>, filter: &str, mut progress: impl FnMut(&Row)) -> Report {
+pub async fn run_all(fixture: Arc<dyn Fixture>, filter: &str, progress: impl Fn(&str, &Row)) -> Report {
+    let wanted = cases::ALL.iter().filter(|case| case.name.contains(filter));
+    let rows = stream::iter(wanted.map(|case| run_one(case, &fixture, &progress)));
     let mut report = Report::new(fixture.name());
-    for case in cases::ALL.iter().filter(|case| case.name.contains(filter)) {
-        let outcome = match fixture.offers(case.need) {
-            Err(reason) => Outcome::NotApplicable { reason },
-            Ok(()) => match case.check(Arc::clone(&fixture)).await {
-                Ok(()) => Outcome::Passed,
-                Err(Failure(message)) => Outcome::Failed { message },
-            },
-        };
-        let row = Row { case: case.name.to_owned(), outcome };
-        progress(&row);
-        report.rows.push(row);
-    }
+    report.rows = rows.buffered(AT_A_TIME).collect().await;
     report
+}
+
+#[allow(clippy::future_not_send, reason = "cases are not Send")]
+async fn run_one(case: &Case, fixture: &Arc<dyn Fixture>, progress: impl Fn(&str, &Row)) -> Row {
+    let outcome = match fixture.offers(case.need) {
+        Err(reason) => Outcome::NotApplicable { reason },
+        Ok(()) => match case.check(Arc::clone(fixture)).await {
+            Ok(()) => Outcome::Passed,
+            Err(Failure(message)) => Outcome::Failed { message },
+        },
+    };
+    let row = Row { case: case.name.to_owned(), outcome };
+    progress(fixture.name(), &row);
+    row
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::{Client, Failure, Lab, Link, Need, Rig};
 use async_trait::async_trait;
 use coord_api::{Backend, BackendFactory, Config, OptionSpec, Registry, kit::Runtime};
 use coord_backend_memory::{Fault, Faults, MemoryBackend, MemoryStore};
-use coord_conformance::{Client, Failure, Lab, Link, Need, Rig};
 
 /// Makes stores in this process.
 #[derive(Debug)]
-pub(crate) struct MemoryLab;
+pub struct MemoryLab;
 
 #[derive(Debug)]
 struct MemoryRig {

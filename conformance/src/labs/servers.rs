@@ -2,17 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::{Client, Failure, Lab, Link, Need, Rig};
 use async_trait::async_trait;
 use coord_api::Config;
-use coord_conformance::{Client, Failure, Lab, Link, Need, Rig};
 use coord_testbed::{Kind, Provider, Proxy, Server, ServerOptions};
 use tokio::sync::Mutex;
 
 /// Starts servers of one kind from one provider.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerLab {
-    pub(crate) kind: Kind,
-    pub(crate) provider: Provider,
+pub struct ServerLab {
+    /// What to start.
+    pub kind: Kind,
+    /// Where it comes from.
+    pub provider: Provider,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,10 @@ fn options(kind: Kind) -> ServerOptions {
 
 impl ServerLab {
     /// Starts a server.
-    pub(crate) async fn start(&self) -> Result<Server, Failure> {
+    ///
+    /// # Errors
+    /// What the testbed says.
+    pub async fn start(&self) -> Result<Server, Failure> {
         Server::start(self.kind, &self.provider, options(self.kind)).await.map_err(failed)
     }
 }

@@ -1,0 +1,172 @@
+//! Links in the documents lead somewhere: every relative link of every Markdown file, and every anchor.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace")
+}
+
+/// All Markdown files; what is built, fetched or hidden is left out.
+fn pages(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a readable directory") {
+        let path = entry.expect("a readable entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') || name == "target" {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(pages(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The lines outside of fenced code, each with its number.
+fn prose(text: &str) -> Vec<(usize, &str)> {
+    let mut fence: Option<&str> = None;
+    let mut out = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let start = line.trim_start();
+        let mark = ["```", "~~~"].into_iter().find(|mark| start.starts_with(mark));
+        match (fence, mark) {
+            (None, Some(mark)) => fence = Some(mark),
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            (None, None) => out.push((at + 1, line)),
+            (Some(_), _) => {}
+        }
+    }
+    out
+}
+
+/// The line without what stands in backticks.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect()
+}
+
+/// The targets of inline links and of link definitions.
+fn targets(line: &str) -> Vec<String> {
+    let line = without_code(line);
+    let mut found = Vec::new();
+    let mut rest = line.as_str();
+    while let Some(at) = rest.find("](") {
+        rest = &rest[at + 2..];
+        let Some(end) = rest.find(')') else { break };
+        found.push(rest[..end].split_whitespace().next().unwrap_or_default().to_owned());
+    }
+    let definition = line.trim_start();
+    if definition.starts_with('[')
+        && let Some((_, target)) = definition.split_once("]: ")
+    {
+        found.push(target.split_whitespace().next().unwrap_or_default().to_owned());
+    }
+    found
+}
+
+/// The anchors of a page, as GitHub makes them from its headings.
+fn anchors(text: &str) -> HashSet<String> {
+    let mut count: HashMap<String, usize> = HashMap::new();
+    let mut found = HashSet::new();
+    for (_, line) in prose(text) {
+        let level = line.chars().take_while(|c| *c == '#').count();
+        if !(1..=6).contains(&level) || !line[level..].starts_with(' ') {
+            continue;
+        }
+        let slug = slug(&line[level..]);
+        let seen = count.entry(slug.clone()).or_default();
+        found.insert(if *seen == 0 { slug } else { format!("{slug}-{seen}") });
+        *seen += 1;
+    }
+    found
+}
+
+fn slug(heading: &str) -> String {
+    // The target of a link in a heading is no part of its text.
+    let mut text = String::new();
+    let mut rest = heading.trim();
+    while let Some((before, after)) = rest.split_once("](") {
+        text.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, after)| after);
+    }
+    text.push_str(rest);
+    let kept = text.to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The file that a link means; `None` if it leads out of the repository.
+fn resolve(page: &Path, target: &str) -> Option<PathBuf> {
+    let mut path = page.parent()?.to_path_buf();
+    for part in Path::new(target).components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir => _ = path.pop(),
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    path.starts_with(root()).then_some(path)
+}
+
+/// What is wrong with a link, if something is.
+fn trouble(page: &Path, target: &str) -> Option<String> {
+    if ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
+        return None;
+    }
+    let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+    let Some(path) = (if file.is_empty() { Some(page.to_path_buf()) } else { resolve(page, file) }) else {
+        return Some("leads out of the repository".to_owned());
+    };
+    if !path.exists() {
+        return Some("there is no such file".to_owned());
+    }
+    let anchor = anchor.filter(|_| path.extension().is_some_and(|extension| extension == "md"))?;
+    let text = fs::read_to_string(&path).ok()?;
+    (!anchors(&text).contains(anchor)).then(|| "there is no such heading".to_owned())
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    let mut seen = 0;
+    let pages = pages(root());
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        for (number, line) in prose(&text) {
+            for target in targets(line) {
+                seen += 1;
+                if let Some(why) = trouble(page, &target) {
+                    let page = page.strip_prefix(root()).unwrap_or(page).display();
+                    broken.push(format!("{page}:{number}: {target}: {why}"));
+                }
+            }
+        }
+    }
+    assert!(pages.len() > 5 && seen > 20, "the test looks at the wrong files: {pages:?}");
+    assert!(broken.is_empty(), "mend these links, or write what they promise:\n  {}", broken.join("\n  "));
+}
+
+#[test]
+fn a_broken_link_is_found_and_code_is_not_read_as_one() {
+    let page = root().join("README.md");
+    assert_eq!(targets("see [a](x.md#y \"title\"), `[b](c)` and [d]( e )"), ["x.md#y", "e"]);
+    assert_eq!(targets("[ref]: docs/a.md"), ["docs/a.md"]);
+    assert_eq!(prose("a\n```rust\n[x](y)\n```\nb"), [(1, "a"), (5, "b")]);
+    let text = "# One `two` & three\n## Same\n## Same\n```\n# no heading\n```\n# A [link](x)";
+    let known = anchors(text);
+    for anchor in ["one-two--three", "same", "same-1", "a-link"] {
+        assert!(known.contains(anchor), "{anchor}: {known:?}");
+    }
+    assert!(!known.contains("no-heading"));
+    assert!(trouble(&page, "no/such/file.md").is_some());
+    assert!(trouble(&page, "README.md#no-such-heading").is_some());
+    assert!(trouble(&page, "../outside.md").is_some() && trouble(&page, "/etc/passwd").is_some());
+    assert!(trouble(&page, "https://example.org/x").is_none());
+}
