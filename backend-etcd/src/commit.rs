@@ -42,7 +42,8 @@ pub(crate) async fn commit(store: &Arc<Store>, ctx: &OpContext, txn: Txn) -> Res
             return Ok(TxnOutcome::Rejected(Rejection::new(failed)));
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, "the keys came and went under the transaction").with_retry(Retry::Safe))
+    Err(Error::new(ErrorKind::Unavailable, "the keys came and went under the transaction")
+        .with_retry(Retry::Safe))
 }
 
 /// Reads which of the keys to probe there are.

@@ -7,8 +7,8 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -24,8 +24,13 @@ use crate::{
 
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(1);
-/// After how much silence a connection is probed, and how long the answer may take. Streams have no other time-out.
-const PROBE: Duration = Duration::from_secs(2);
+/// After how much silence a connection with open streams is probed.
+///
+/// Not sooner: etcd takes pings at intervals below 5 s (`--grpc-keepalive-min-time`) for an attack and ends the
+/// connection at the third, and pings without an open stream at once.
+const PROBE: Duration = Duration::from_secs(6);
+/// How long the answer to a probe may take.
+const PROBE_ANSWER: Duration = Duration::from_secs(2);
 /// Largest answer. A page of a listing with the largest values fits.
 const DECODE_MAX: usize = 64 << 20;
 
@@ -34,6 +39,8 @@ pub(crate) struct Endpoints {
     members: Vec<Member>,
     current: AtomicUsize,
     closed: AtomicBool,
+    /// Tells the connections of one member apart.
+    serial: AtomicU64,
     runtime: Runtime,
     options: ConnectOptions,
     secure: bool,
@@ -52,7 +59,14 @@ pub(crate) struct Connection {
     pub(crate) kv: KvClient,
     pub(crate) lease: LeaseClient,
     pub(crate) watch: WatchClient,
+    pub(crate) link: Link,
+}
+
+/// Which connection to which member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
     member: usize,
+    serial: u64,
 }
 
 impl Endpoints {
@@ -61,8 +75,8 @@ impl Endpoints {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT)
             .with_timeout(settings.request_timeout)
-            .with_keep_alive(PROBE, PROBE)
-            .with_keep_alive_while_idle(true)
+            .with_keep_alive(PROBE, PROBE_ANSWER)
+            .with_keep_alive_while_idle(false)
             .with_require_leader(true)
             .with_auto_token_refresh(true);
         if let Some((name, password)) = &settings.user {
@@ -71,11 +85,13 @@ impl Endpoints {
         if let Some(tls) = &settings.tls {
             options = crate::tls::apply(options, tls)?;
         }
-        let members = settings.hosts.iter().map(|host| Member { host: host.clone(), connection: Mutex::default() });
+        let members =
+            settings.hosts.iter().map(|host| Member { host: host.clone(), connection: Mutex::default() });
         Ok(Self {
             members: members.collect(),
             current: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            serial: AtomicU64::new(0),
             runtime,
             options,
             secure: settings.tls.is_some(),
@@ -104,16 +120,16 @@ impl Endpoints {
     pub(crate) async fn connection(&self) -> Result<Connection, Failure> {
         let index = self.current();
         let member = &self.members[index];
-        let cell = Arc::clone(&member.connection.lock().unwrap_or_else(PoisonError::into_inner));
+        let cell = Arc::clone(&member.cell());
         if self.closed.load(Ordering::Acquire) {
             return Err(Failure::plain(closed()));
         }
-        let connection = cell.get_or_try_init(|| self.open(index)).await;
+        let connection = cell.get_or_try_init(|| Box::pin(self.open(index))).await;
         match connection {
             Ok(connection) => Ok(connection.clone()),
             Err(failure) => {
                 if failure.rotate {
-                    self.failed(index);
+                    self.leave(index);
                 }
                 Err(failure)
             }
@@ -134,15 +150,29 @@ impl Endpoints {
             watch: client.watch_client().max_decoding_message_size(DECODE_MAX),
             lease: client.lease_client(),
             client,
-            member: index,
+            link: Link { member: index, serial: self.serial.fetch_add(1, Ordering::Relaxed) },
         })
     }
 
     /// Moves on from a member that failed, unless somebody already did.
-    pub(crate) fn failed(&self, member: usize) {
+    ///
+    /// A `silent` connection is given up too: it may be half open, and the driver would wait for it while a new one
+    /// would work at once.
+    pub(crate) fn failed(&self, link: Link, silent: bool) {
+        if silent {
+            let mut cell = self.members[link.member].cell();
+            if cell.get().is_some_and(|connection| connection.link == link) {
+                *cell = Arc::default();
+            }
+        }
+        self.leave(link.member);
+    }
+
+    /// Moves on from a member, unless somebody already did.
+    pub(crate) fn leave(&self, member: usize) {
         let next = (member + 1) % self.members.len();
-        if self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() && next != member
-        {
+        let moved = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if moved && next != member {
             tracing::debug!(from = self.host(member), to = self.host(next), "moving to another etcd member");
         }
     }
@@ -161,7 +191,8 @@ impl Endpoints {
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
         let this = Arc::clone(self);
-        let work = async move { Ok(this.attempts(call, send).await) };
+        // Boxed: the driver's futures are tens of kilobytes.
+        let work = Box::pin(async move { Ok(this.attempts(call, send).await) });
         match self.runtime.run(work).await {
             Ok(result) => result,
             Err(e) => Err(Failure::plain(e)),
@@ -177,13 +208,13 @@ impl Endpoints {
             left -= 1;
             let failure = match self.connection().await {
                 Ok(connection) => {
-                    let member = connection.member;
+                    let link = connection.link;
                     match send(connection).await {
                         Ok(value) => return Ok(value),
                         Err(e) => {
                             let failure = failure(e, call);
                             if failure.rotate {
-                                self.failed(member);
+                                self.failed(link, failure.silent);
                             }
                             failure
                         }
@@ -191,7 +222,11 @@ impl Endpoints {
                 }
                 Err(failure) => failure,
             };
-            if left == 0 || failure.error.retry() != coord_api::Retry::Safe || failure.too_large || failure.compacted {
+            if left == 0
+                || failure.error.retry() != coord_api::Retry::Safe
+                || failure.too_large
+                || failure.compacted
+            {
                 return Err(failure);
             }
         }
@@ -201,15 +236,14 @@ impl Endpoints {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for member in &self.members {
-            *member.connection.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+            *member.cell() = Arc::default();
         }
     }
 }
 
-impl Connection {
-    /// The member it leads to.
-    pub(crate) fn member(&self) -> usize {
-        self.member
+impl Member {
+    fn cell(&self) -> MutexGuard<'_, Arc<OnceCell<Connection>>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

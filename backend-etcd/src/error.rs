@@ -33,6 +33,8 @@ pub(crate) struct Failure {
     pub(crate) error: Error,
     /// The endpoint is to blame: try another.
     pub(crate) rotate: bool,
+    /// Nothing came back in time: the connection may be half open.
+    pub(crate) silent: bool,
     /// The answer was larger than the decode limit.
     pub(crate) too_large: bool,
     /// The revision asked for is compacted.
@@ -109,6 +111,13 @@ pub(crate) fn classify(status: i32, message: &str, call: Call) -> (ErrorKind, Re
             }
         }
         code::UNAVAILABLE if says("tcp connect error") || says("dns error") || says("no leader") => refused,
+        // What hyper says of a request that it gives back unsent.
+        code::CANCELLED
+            if says("operation was canceled")
+                && (says("connection closed") || says("connection was not ready")) =>
+        {
+            refused
+        }
         code::UNAVAILABLE | code::CANCELLED | code::DEADLINE_EXCEEDED => lost,
         // Unknown is what the driver makes of broken connections, besides of what it does not know.
         code::UNKNOWN if !says("etcdserver:") => lost,
@@ -149,7 +158,7 @@ pub(crate) fn failure(error: etcd_client::Error, call: Call) -> Failure {
 impl Failure {
     /// A failure that says all by its error.
     pub(crate) fn plain(error: Error) -> Self {
-        Self { error, rotate: false, too_large: false, compacted: false, inconclusive: false }
+        Self { error, rotate: false, silent: false, too_large: false, compacted: false, inconclusive: false }
     }
 }
 
@@ -157,10 +166,12 @@ fn by_status(number: i32, message: String, call: Call) -> Failure {
     let (kind, retry) = classify(number, &message, call);
     let too_large = number == code::OUT_OF_RANGE && kind == ErrorKind::LimitExceeded;
     let compacted = number == code::OUT_OF_RANGE && message.contains("has been compacted");
+    let silent = message.contains("Timeout expired");
     let server = message.contains("etcdserver:") || message.contains("mvcc:");
     Failure {
         error: Error::new(kind, said(kind, retry)).with_retry(retry).with_source(message),
         rotate: kind == ErrorKind::Unavailable && retry != Retry::Never && !compacted,
+        silent,
         too_large,
         compacted,
         inconclusive: !server && matches!(number, code::CANCELLED | code::UNKNOWN | code::UNAVAILABLE),
@@ -210,6 +221,8 @@ mod tests {
             (1, "Timeout expired", Write, K::Unavailable, Ambiguous),
             (1, "Timeout expired", Read, K::Unavailable, Safe),
             (1, "operation was canceled", Write, K::Unavailable, Ambiguous),
+            (1, "operation was canceled: connection closed", Write, K::Unavailable, Safe),
+            (1, "operation was canceled: connection was not ready", Write, K::Unavailable, Safe),
             (14, "http2 error", Write, K::Unavailable, Ambiguous),
             (14, "etcdserver: no leader", Write, K::Unavailable, Safe),
             (14, "etcdserver: request timed out", Write, K::Unavailable, Ambiguous),

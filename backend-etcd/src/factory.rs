@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use coord_api::{
-    Backend, BackendFactory, Config, Error, ErrorKind, OptionSpec, Result, Retry, kit::Runtime,
-};
+use coord_api::{Backend, BackendFactory, Config, Error, ErrorKind, OptionSpec, Result, Retry, kit::Runtime};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -72,17 +70,16 @@ async fn reach(endpoints: &Arc<Endpoints>, settings: &Settings) -> Result<()> {
 
 /// The failure to connect, final. What a broken handshake leaves behind says nothing, so the server is asked.
 async fn explain(failure: Failure, host: &str, secure: bool) -> Error {
-    if failure.inconclusive {
-        if !secure && speaks_tls(host).await {
-            return Error::new(ErrorKind::Tls, "the server speaks TLS: use etcds://");
+    let source = std::error::Error::source(&failure.error).map(ToString::to_string).unwrap_or_default();
+    let silent = source.contains("tcp connect error") || source.contains("Timeout expired");
+    if failure.inconclusive && !silent {
+        if secure {
+            let why =
+                "the TLS handshake failed: the server may want a client certificate, or does not speak TLS";
+            return Error::new(ErrorKind::Tls, why).with_source(source);
         }
-        let source = std::error::Error::source(&failure.error).map(ToString::to_string).unwrap_or_default();
-        if secure && !source.contains("tcp connect error") && !source.contains("Timeout expired") {
-            return Error::new(
-                ErrorKind::Tls,
-                "the TLS handshake failed: the server may want a client certificate, or does not speak TLS",
-            )
-            .with_source(source);
+        if speaks_tls(host).await {
+            return Error::new(ErrorKind::Tls, "the server speaks TLS: use etcds://");
         }
     }
     failure.error.with_retry(Retry::Never)

@@ -20,7 +20,8 @@ pub(crate) struct Facts {
 impl Facts {
     /// Asks the server. What it does not let us know is not known.
     pub(crate) async fn read(endpoints: &Arc<Endpoints>) -> Self {
-        let status = endpoints.call(Call::Read, |mut connection| async move { connection.client.status().await });
+        let status =
+            endpoints.call(Call::Read, |mut connection| async move { connection.client.status().await });
         let members =
             endpoints.call(Call::Read, |mut connection| async move { connection.client.member_list().await });
         let (status, members) = tokio::join!(status, members);
@@ -111,7 +112,11 @@ mod tests {
             ("main", false, false),
         ] {
             let facts = facts(version, Some(3));
-            assert_eq!((!facts.warnings().is_empty(), facts.orders_progress()), (warned, ordered), "{version}");
+            assert_eq!(
+                (!facts.warnings().is_empty(), facts.orders_progress()),
+                (warned, ordered),
+                "{version}"
+            );
         }
     }
 

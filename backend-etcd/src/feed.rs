@@ -25,10 +25,11 @@ use crate::{
     store::Store,
 };
 
-/// How often a quiet watch is asked whether it still lives.
-const ASK: Duration = Duration::from_secs(10);
+/// After how much silence a watch is asked whether it still lives. The probes of the connection come too late for
+/// those who wait, and etcd does not allow more of them.
+const ASK: Duration = Duration::from_secs(3);
 /// How long it may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(3);
 /// How long opening a watch may take; the driver's time-out does not cover what comes after the headers.
 const OPEN: Duration = Duration::from_secs(5);
 /// Longest pause between two attempts.
@@ -50,12 +51,23 @@ pub(crate) struct Feed {
 
 /// Why a watch ended.
 enum End {
-    /// Try again, on another member if this one is to blame.
-    Again(Option<usize>),
+    /// It broke, or nothing comes over it any more: try again.
+    Again(Trouble),
     /// What the mirror lacks is compacted, or somebody wants a snapshot.
     Snapshot,
     /// It will never work.
     Final(Error),
+}
+
+/// Who is to blame for the end of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Nobody that is known, or it is dealt with.
+    Unknown,
+    /// The member, which broke the connection or cannot serve.
+    Member,
+    /// The connection: nothing came over it.
+    Silence,
 }
 
 impl From<Failure> for End {
@@ -65,8 +77,8 @@ impl From<Failure> for End {
         }
         match failure.error.kind() {
             // A full store, a slow one, one without a leader: it passes.
-            ErrorKind::Unavailable | ErrorKind::Timeout => Self::Again(None),
-            _ if failure.error.retry() == Retry::Safe => Self::Again(None),
+            ErrorKind::Unavailable | ErrorKind::Timeout => Self::Again(Trouble::Unknown),
+            _ if failure.error.retry() == Retry::Safe => Self::Again(Trouble::Unknown),
             _ => Self::Final(failure.error),
         }
     }
@@ -97,15 +109,10 @@ impl Feed {
     /// Returns only what is final.
     async fn follow(&mut self) -> Error {
         loop {
-            match self.watch_once().await {
+            match Box::pin(self.watch_once()).await {
                 End::Final(error) => return error,
                 End::Snapshot => self.cursor = None,
-                End::Again(member) => {
-                    if let Some(member) = member {
-                        self.store.endpoints.failed(member);
-                    }
-                    self.backoff.sleep(&self.store.runtime).await;
-                }
+                End::Again(_) => self.backoff.sleep(&self.store.runtime).await,
             }
         }
     }
@@ -122,7 +129,7 @@ impl Feed {
             Ok(connection) => connection,
             Err(failure) => return failure.into(),
         };
-        let member = connection.member();
+        let link = connection.link;
         let options = WatchOptions::new()
             .with_range(self.range.end.clone())
             // Beyond the newest revision in the quiet case: the server then serves it at once and not by its
@@ -132,26 +139,24 @@ impl Feed {
             .with_fragment();
         let mut watch = connection.watch.clone();
         let opening = watch.watch(self.range.start.clone(), Some(options));
-        let stream = match tokio::time::timeout(OPEN, opening).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(e)) => {
-                let failure = crate::error::failure(e, Call::Read);
-                return if failure.rotate { End::Again(Some(member)) } else { failure.into() };
-            }
-            Err(_) => return End::Again(Some(member)),
+        let end = match tokio::time::timeout(OPEN, opening).await {
+            Ok(Ok(stream)) => self.read(stream).await,
+            Ok(Err(e)) => broke(e),
+            Err(_) => End::Again(Trouble::Silence),
         };
-        match self.read(stream).await {
-            Ok(never) => match never {},
-            Err(End::Again(_)) => End::Again(Some(member)),
+        match &end {
+            End::Again(Trouble::Member) => self.store.endpoints.failed(link, false),
+            End::Again(Trouble::Silence) => self.store.endpoints.failed(link, true),
             // The driver renews the token for calls, not for watches.
-            Err(End::Final(error)) if error.kind() == ErrorKind::Unauthenticated => {
-                match read(connection.client.refresh_token().await) {
-                    Ok(()) => End::Again(None),
-                    Err(failure) => failure.into(),
+            End::Final(error) if error.kind() == ErrorKind::Unauthenticated => {
+                if let Err(failure) = read(connection.client.refresh_token().await) {
+                    return failure.into();
                 }
+                return End::Again(Trouble::Unknown);
             }
-            Err(end) => end,
+            _ => {}
         }
+        end
     }
 
     /// Everything there is, into the mirror.
@@ -159,9 +164,12 @@ impl Feed {
         let all = scan(&self.store.endpoints, self.range.clone(), Want::Entries).await?;
         if self.loaded && revision(all.revision) < self.hub.revision() {
             return Err(End::Final(
-                Error::new(ErrorKind::Unexpected, "the store went back in time: was it restored from a backup?")
-                    .with_context("revision", all.revision)
-                    .with_context("seen", self.hub.revision()),
+                Error::new(
+                    ErrorKind::Unexpected,
+                    "the store went back in time: was it restored from a backup?",
+                )
+                .with_context("revision", all.revision)
+                .with_context("seen", self.hub.revision()),
             ));
         }
         let mut entries = Vec::with_capacity(all.kvs.len());
@@ -185,33 +193,36 @@ impl Feed {
         Ok(all.revision)
     }
 
-    /// Applies what the watch tells. Ends by an error only.
-    async fn read(&mut self, mut stream: WatchStream) -> Result<std::convert::Infallible, End> {
+    /// Applies what the watch tells, to its end.
+    async fn read(&mut self, mut stream: WatchStream) -> End {
         let hub = Arc::clone(&self.hub);
+        // Old servers may not answer where nothing happens.
+        let asks = self.store.orders_progress;
         let mut assembler = Assembler::default();
         let mut due = Instant::now() + ASK;
         let mut asked = false;
         loop {
             tokio::select! {
                 biased;
+                // First: under a flood of events the others never get their turn.
+                () = hub.reset_wanted() => return End::Snapshot,
                 message = stream.message() => {
-                    match message {
-                        Ok(Some(response)) => self.take(response, &mut assembler)?,
+                    let taken = match message {
+                        Ok(Some(response)) => self.take(response, &mut assembler),
                         // A stream that ends without a word ended by mistake.
-                        Ok(None) => return Err(End::Again(None)),
-                        Err(e) => {
-                            let failure = crate::error::failure(e, Call::Read);
-                            return Err(if failure.rotate { End::Again(None) } else { failure.into() });
-                        }
+                        Ok(None) => Err(End::Again(Trouble::Member)),
+                        Err(e) => Err(broke(e)),
+                    };
+                    if let Err(end) = taken {
+                        return end;
                     }
                     due = Instant::now() + ASK;
                     asked = false;
                 }
-                () = hub.reset_wanted() => return Err(End::Snapshot),
-                () = tokio::time::sleep_until(due) => {
+                () = tokio::time::sleep_until(due), if asks => {
                     if asked || stream.request_progress().await.is_err() {
                         tracing::debug!(dir = %hub.dir(), "a watch went silent");
-                        return Err(End::Again(None));
+                        return End::Again(Trouble::Silence);
                     }
                     asked = true;
                     due = Instant::now() + ANSWER;
@@ -235,7 +246,9 @@ impl Feed {
         }
         // The answer to a request for progress: nothing else happened up to its revision.
         // Not of a server whose answers overtake events, which the mirror would then take for known.
-        if asked_for && assembler.is_whole() && self.store.orders_progress
+        if asked_for
+            && assembler.is_whole()
+            && self.store.orders_progress
             && let Some(header) = response.header
         {
             let at = header.revision.max(self.cursor.unwrap_or(0));
@@ -275,20 +288,38 @@ impl Drop for Feed {
     }
 }
 
+/// A watch that the driver could not open or go on with.
+fn broke(error: etcd_client::Error) -> End {
+    let failure = crate::error::failure(error, Call::Read);
+    match (failure.rotate, failure.silent) {
+        (true, true) => End::Again(Trouble::Silence),
+        (true, false) => End::Again(Trouble::Member),
+        (false, _) => failure.into(),
+    }
+}
+
 /// Why the server ended a watch. It tells by text only.
 fn canceled(compacted: i64, reason: &str) -> End {
     if compacted != 0 || reason.contains("has been compacted") {
         return End::Snapshot;
     }
     // `rpc error: code = Unauthenticated desc = etcdserver: invalid auth token`
-    let status = [("Unauthenticated", 16), ("invalid auth token", 16), ("PermissionDenied", 7), ("permission denied", 7)]
-        .into_iter()
-        .find_map(|(text, status)| reason.contains(text).then_some(status));
+    let status = [
+        ("Unauthenticated", 16),
+        ("invalid auth token", 16),
+        ("PermissionDenied", 7),
+        ("permission denied", 7),
+    ]
+    .into_iter()
+    .find_map(|(text, status)| reason.contains(text).then_some(status));
     match status {
-        None => End::Again(None),
+        // No leader, or too slow a reader: another member may do better.
+        None => End::Again(Trouble::Member),
         Some(status) => {
             let (kind, retry) = classify(status, reason, Call::Read);
-            let error = if reason.is_empty() { broken("etcd ended a watch") } else {
+            let error = if reason.is_empty() {
+                broken("etcd ended a watch")
+            } else {
                 Error::new(kind, "etcd refused the watch").with_retry(retry).with_source(reason.to_owned())
             };
             End::Final(error)
@@ -303,15 +334,21 @@ mod tests {
     #[test]
     fn a_cancelled_watch_says_why() {
         assert!(matches!(canceled(9, ""), End::Snapshot));
-        assert!(matches!(canceled(0, "etcdserver: mvcc: required revision has been compacted"), End::Snapshot));
-        assert!(matches!(canceled(0, "etcdserver: no leader"), End::Again(None)));
-        assert!(matches!(canceled(0, ""), End::Again(None)));
+        assert!(matches!(
+            canceled(0, "etcdserver: mvcc: required revision has been compacted"),
+            End::Snapshot
+        ));
+        assert!(matches!(canceled(0, "etcdserver: no leader"), End::Again(Trouble::Member)));
+        assert!(matches!(canceled(0, ""), End::Again(Trouble::Member)));
         for (reason, kind) in [
             (
                 "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token",
                 ErrorKind::Unauthenticated,
             ),
-            ("rpc error: code = PermissionDenied desc = etcdserver: permission denied", ErrorKind::PermissionDenied),
+            (
+                "rpc error: code = PermissionDenied desc = etcdserver: permission denied",
+                ErrorKind::PermissionDenied,
+            ),
         ] {
             let End::Final(error) = canceled(0, reason) else { panic!("{reason}") };
             assert_eq!(error.kind(), kind, "{reason}");

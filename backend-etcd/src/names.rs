@@ -105,8 +105,7 @@ mod tests {
     #[test]
     fn a_persistent_place_does_not_depend_on_the_session() {
         let tag = Tag::new("q-").unwrap();
-        let [a, b] =
-            ["1a", "2b"].map(|id| place(&SessionId::new(id), Lifetime::Persistent, &tag, NONCE));
+        let [a, b] = ["1a", "2b"].map(|id| place(&SessionId::new(id), Lifetime::Persistent, &tag, NONCE));
         assert_eq!(a, b);
         assert_eq!(parse(&a), Some((tag, NONCE)));
     }
@@ -133,7 +132,8 @@ mod tests {
     #[test]
     fn a_plain_directory_lists_keys_by_creation_and_directories_by_name() {
         let dir = Dir::parse("/d").unwrap();
-        let all = keys(&[("/d/z", 3), ("/d/a", 5), ("/d/m/x", 1), ("/d/b/x", 2), ("/d/b/y", 9), ("/d/z/deep", 1)]);
+        let all =
+            keys(&[("/d/z", 3), ("/d/a", 5), ("/d/m/x", 1), ("/d/b/x", 2), ("/d/b/y", 9), ("/d/z/deep", 1)]);
         assert_eq!(names(&children(&dir, all)), ["/d/z", "/d/a", "/d/b", "/d/m"]);
     }
 
@@ -141,7 +141,8 @@ mod tests {
     fn in_a_line_every_key_counts_however_deep() {
         let dir = Dir::parse("/d").unwrap();
         let ours = format!("/d/1-lock-{}", NONCE.to_uuid());
-        let all = keys(&[(ours.as_str(), 4), ("/d/694d8a", 2), ("/d/x/y", 3), ("/d/x/z", 4), ("/d/later", 9)]);
+        let all =
+            keys(&[(ours.as_str(), 4), ("/d/694d8a", 2), ("/d/x/y", 3), ("/d/x/z", 4), ("/d/later", 9)]);
         let line = children(&dir, all);
         assert_eq!(names(&line), ["/d/694d8a", "/d/x/y", &ours, "/d/x/z", "/d/later"]);
         assert_eq!(line.iter().filter(|child| child.tag.is_some()).count(), 1);

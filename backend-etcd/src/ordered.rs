@@ -111,13 +111,7 @@ async fn join(
 
 /// The line from the mirror once it shows the entry, and with it all that stood there before; `None` if it does not
 /// get there, or cannot tell the order.
-async fn from_mirror(
-    store: &Store,
-    ctx: &OpContext,
-    hub: &HubRef,
-    dir: &Dir,
-    created: i64,
-) -> Option<Line> {
+async fn from_mirror(store: &Store, ctx: &OpContext, hub: &HubRef, dir: &Dir, created: i64) -> Option<Line> {
     let patience = ctx.remaining(CATCH_UP).min(CATCH_UP) / 2;
     tokio::time::timeout(patience, hub.reached(revision(created))).await.ok()?.ok()?;
     let blocked = store.unreadable.any_before(hub.dir(), &store.paths.range(dir), created);

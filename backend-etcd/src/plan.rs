@@ -104,11 +104,14 @@ impl Plan {
                 Op::Delete { .. } => (Some(Expect::Present), How::Delete),
                 Op::Put { .. } => {
                     let known = conditions.iter().find(|(_, checked, _)| *checked == key);
-                    (None, match known {
-                        Some((_, _, Expect::Absent)) => How::New(0),
-                        Some(_) => How::Keep,
-                        None => How::Either,
-                    })
+                    (
+                        None,
+                        match known {
+                            Some((_, _, Expect::Absent)) => How::New(0),
+                            Some(_) => How::Keep,
+                            None => How::Either,
+                        },
+                    )
                 }
                 _ => return Err(unknown()),
             };
@@ -124,9 +127,12 @@ impl Plan {
         }
         let compares = plan.compares(&BTreeMap::new()).len() + plan.to_probe.len();
         if compares > BUDGET {
-            return Err(Error::new(ErrorKind::LimitExceeded, "more conditions than etcd compares in a transaction")
-                .with_context("conditions", compares)
-                .with_context("limit", BUDGET));
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "more conditions than etcd compares in a transaction",
+            )
+            .with_context("conditions", compares)
+            .with_context("limit", BUDGET));
         }
         Ok(plan)
     }
@@ -304,9 +310,8 @@ mod tests {
             .delete(key(4));
         let plan = plan(txn).unwrap();
         let names: Vec<Vec<u8>> = (1..=4).map(|n| format!("/k/{n}").into_bytes()).collect();
-        let failed = |states: [State; 4]| {
-            plan.first_failed(&names.iter().map(Vec::as_slice).zip(states).collect())
-        };
+        let failed =
+            |states: [State; 4]| plan.first_failed(&names.iter().map(Vec::as_slice).zip(states).collect());
         let good = [Some((1, 1)), Some((2, 5)), None, Some((4, 4))];
         assert_eq!(failed(good), None);
         assert_eq!(failed([None, None, None, None]), Some(Failed::Check(0)));

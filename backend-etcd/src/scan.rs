@@ -74,7 +74,8 @@ pub(crate) async fn rest(
             Err(failure) => return Err(failure),
         };
         if read.revision == 0 {
-            let header = page.header.ok_or_else(|| Failure::plain(broken("an answer of etcd has no header")))?;
+            let header =
+                page.header.ok_or_else(|| Failure::plain(broken("an answer of etcd has no header")))?;
             read.revision = header.revision;
         }
         let last = page.kvs.last().map(|kv| kv.key.clone());

@@ -18,6 +18,7 @@ use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
+    endpoints::Link,
     error::{Call, Failure, broken},
     scan::{revision, session_id},
     store::{Ending, Store},
@@ -74,9 +75,9 @@ pub(crate) async fn open(store: &Arc<Store>, options: &SessionOptions) -> Result
     let work = async move {
         let sent = Stamp::now();
         // A grant whose reply is lost leaves a lease that nobody renews: harmless to ask again.
-        let granting = this.endpoints.call(Call::Read, move |mut connection| async move {
-            connection.lease.grant(ttl, None).await
-        });
+        let granting = this
+            .endpoints
+            .call(Call::Read, move |mut connection| async move { connection.lease.grant(ttl, None).await });
         let granted = granting.await?.0;
         let ttl = u64::try_from(granted.ttl).ok().filter(|ttl| *ttl > 0 && granted.id != 0);
         let ttl = Duration::from_secs(ttl.ok_or_else(|| broken("etcd granted a lease of no duration"))?);
@@ -109,7 +110,9 @@ async fn keep(store: Arc<Store>, held: Arc<Held>, mut ending: Ending) {
         // Best effort: a lease that is not renewed ends by itself.
         let mut backoff = Backoff::new(held.lease.ttl());
         let give_up = Instant::now() + held.lease.ttl();
-        while revoke(&store, &held).await.is_err_and(|e| e.retry() != Retry::Never) && Instant::now() < give_up {
+        while revoke(&store, &held).await.is_err_and(|e| e.retry() != Retry::Never)
+            && Instant::now() < give_up
+        {
             backoff.sleep(&store.runtime).await;
         }
     }
@@ -120,13 +123,13 @@ async fn renew(store: &Store, held: &Held) {
     let lease = &held.lease;
     let period = lease.ttl() / 3;
     let mut backoff = Backoff::new(period / 2);
-    let mut stream = None;
+    let mut stream = Stream::default();
     let mut next = Instant::now() + period;
     loop {
         tokio::time::sleep_until(next).await;
         let began = Instant::now();
         // Opening a stream may include a connection and a login.
-        let patience = if stream.is_some() { (period / 2).max(PATIENCE_MIN) } else { period };
+        let patience = if stream.open.is_some() { (period / 2).max(PATIENCE_MIN) } else { period };
         let member = store.endpoints.current();
         let sent = Stamp::now();
         match tokio::time::timeout(patience, ask(store, held.number, &mut stream)).await {
@@ -143,8 +146,11 @@ async fn renew(store: &Store, held: &Held) {
             }
             trouble => {
                 lease.suspend();
-                stream = None;
-                store.endpoints.failed(member);
+                let silent = trouble.is_err();
+                match std::mem::take(&mut stream).link {
+                    Some(link) => store.endpoints.failed(link, silent),
+                    None => store.endpoints.leave(member),
+                }
                 let error = match trouble {
                     Ok(Err(failure)) => Some(failure.error),
                     _ => None,
@@ -156,12 +162,17 @@ async fn renew(store: &Store, held: &Held) {
     }
 }
 
-type Renewals = Option<(LeaseKeeper, LeaseKeepAliveStream)>;
+/// The stream of renewals, and the connection that it runs or is about to run on.
+#[derive(Default)]
+struct Stream {
+    link: Option<Link>,
+    open: Option<(LeaseKeeper, LeaseKeepAliveStream)>,
+}
 
 /// Asks for one renewal; whether the lease still is there. Opens a stream if there is none.
-async fn ask(store: &Store, lease: i64, renewals: &mut Renewals) -> Result<bool, Failure> {
+async fn ask(store: &Store, lease: i64, stream: &mut Stream) -> Result<bool, Failure> {
     let failed = |e| crate::error::failure(e, Call::Read);
-    if let Some((keeper, answers)) = renewals {
+    if let Some((keeper, answers)) = &mut stream.open {
         keeper.keep_alive().await.map_err(failed)?;
         return match answers.message().await.map_err(failed)? {
             // A lease that is gone is told by its ttl, not by an error.
@@ -170,9 +181,10 @@ async fn ask(store: &Store, lease: i64, renewals: &mut Renewals) -> Result<bool,
         };
     }
     let mut connection = store.endpoints.connection().await?;
+    stream.link = Some(connection.link);
     match connection.lease.keep_alive(lease).await {
         Ok(opened) => {
-            *renewals = Some(opened);
+            stream.open = Some(opened);
             Ok(true)
         }
         // The driver's own words for a ttl of zero in the first answer.
@@ -187,9 +199,9 @@ async fn revoke(store: &Arc<Store>, held: &Held) -> Result<()> {
     let mut left = store.endpoints.count().max(2);
     loop {
         left -= 1;
-        let revoking = store.endpoints.call(Call::Write, move |mut connection| async move {
-            connection.lease.revoke(lease).await
-        });
+        let revoking = store
+            .endpoints
+            .call(Call::Write, move |mut connection| async move { connection.lease.revoke(lease).await });
         match revoking.await {
             Ok(answer) => {
                 // Its keys may lie in any directory.

@@ -129,7 +129,10 @@ async fn pem(option: &'static str, path: &str, block: &str) -> Result<Vec<u8>> {
 
 async fn file(option: &'static str, path: &str) -> Result<Vec<u8>> {
     tokio::fs::read(path).await.map_err(|e| {
-        Error::config("cannot read a file").with_context("option", option).with_context("file", path).with_source(e)
+        Error::config("cannot read a file")
+            .with_context("option", option)
+            .with_context("file", path)
+            .with_source(e)
     })
 }
 
@@ -191,7 +194,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
         std::fs::write(&path, "s3cret \n").unwrap();
-        let config = Config::from_url(&format!("etcd://u@h,h2:1/p?password_file={}", path.display())).unwrap();
+        let config =
+            Config::from_url(&format!("etcd://u@h,h2:1/p?password_file={}", path.display())).unwrap();
         let settings = Settings::read(&config).await.unwrap();
         let (name, password) = settings.user.unwrap();
         assert_eq!((name.as_str(), password.expose()), ("u", "s3cret "));

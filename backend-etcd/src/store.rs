@@ -40,7 +40,12 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(endpoints: Arc<Endpoints>, paths: Paths, runtime: Runtime, orders_progress: bool) -> Self {
+    pub(crate) fn new(
+        endpoints: Arc<Endpoints>,
+        paths: Paths,
+        runtime: Runtime,
+        orders_progress: bool,
+    ) -> Self {
         Self {
             endpoints,
             paths,

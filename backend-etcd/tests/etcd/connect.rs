@@ -61,7 +61,9 @@ async fn only_the_right_password_opens() {
     let store = open(&format!("etcd://alice:s3cret@{addr}/app")).await.unwrap();
     put(&store, "/a", "1").await;
     store.close().await.unwrap();
-    for url in [format!("etcd://alice:wr0ng@{addr}"), format!("etcd://bob:wr0ng@{addr}"), format!("etcd://{addr}")] {
+    for url in
+        [format!("etcd://alice:wr0ng@{addr}"), format!("etcd://bob:wr0ng@{addr}"), format!("etcd://{addr}")]
+    {
         let error = refusal(&url).await;
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
         assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error}");

@@ -90,7 +90,9 @@ async fn names_of_others_are_shown_or_left_out_and_nothing_stops() {
     let listed = store.list(&nobody(), &dir("/d")).await.unwrap();
     assert_eq!(names(&listed), ["/d/ok", "/d/", "/d/line\nbreak"]);
     let mut watch = store.watch(&nobody(), &dir("/d"), coord_api::Start::Snapshot).await.unwrap();
-    let coord_api::WatchEvent::Snapshot { entries, .. } = next(&mut watch).await else { panic!("a snapshot first") };
+    let coord_api::WatchEvent::Snapshot { entries, .. } = next(&mut watch).await else {
+        panic!("a snapshot first")
+    };
     assert_eq!(entries.len(), 4);
     others.put(&b"/r/d/\xff"[..], "", None).await.unwrap();
     others.delete(&b"/r/d/\xff"[..], None).await.unwrap();

@@ -33,7 +33,9 @@ async fn the_line_is_in_the_order_of_creation_and_comes_with_the_reply() {
         let all: Vec<_> = joined.iter().map(|place| place.key.as_str()).collect();
         assert_eq!(names(line), all);
         assert!(line.children.iter().all(|child| child.nonce.is_some()));
-        assert!(line.children.iter().all(|child| child.tag.as_ref().is_some_and(|tag| tag.as_str() == "lock-")));
+        assert!(
+            line.children.iter().all(|child| child.tag.as_ref().is_some_and(|tag| tag.as_str() == "lock-"))
+        );
     }
     store.close().await.unwrap();
 }
@@ -104,10 +106,7 @@ async fn others_in_the_line_are_respected_however_they_are_named() {
 
     // And whoever stands there can be waited for.
     for name in [theirs.as_str(), "/l/deep/er/x"] {
-        let waiting = {
-            let (store, name) = (store.clone(), key(name));
-            tokio::spawn(async move { wait(&store, Seen::Exists(name)).await })
-        };
+        let waiting = waiting(&store, Seen::Exists(key(name)));
         assert!(!waiting.is_finished());
         others.delete(name, None).await.unwrap();
         soon("the waiter returns", waiting).await.unwrap();
@@ -151,10 +150,7 @@ async fn a_contended_place_costs_one_call_and_waiting_none() {
     // Long, so that no renewal is counted.
     let session = session(&store, Duration::from_secs(600)).await;
     let first = join(&store, &session, "/l").await;
-    let spawn_wait = |key: coord_api::Key| {
-        let store = store.clone();
-        tokio::spawn(async move { wait(&store, Seen::Exists(key)).await })
-    };
+    let spawn_wait = |key: coord_api::Key| waiting(&store, Seen::Exists(key));
     let warm = spawn_wait(first.key.clone());
     until("the mirror is there", async || {
         let before = proxy.requests();
@@ -209,17 +205,17 @@ async fn etcdctl_lock_and_we_wait_for_each_other() {
     let foreign = &line.children[1];
     assert_eq!((&foreign.tag, foreign.nonce), (&None, None));
     // Its layout: the lease in hex and nothing else.
-    assert_eq!(get(&store, foreign.key.as_str()).await.unwrap().meta.owner.unwrap().as_str(), foreign.key.name());
+    assert_eq!(
+        get(&store, foreign.key.as_str()).await.unwrap().meta.owner.unwrap().as_str(),
+        foreign.key.name()
+    );
 
     // It holds only after we let go.
     assert!(store.commit(&nobody(), Txn::new().delete(ours.key)).await.unwrap().is_committed());
     let mut printed = vec![0; foreign.key.as_str().len()];
     soon("etcdctl holds", theirs.stdout.as_mut().unwrap().read_exact(&mut printed)).await.unwrap();
     assert_eq!(String::from_utf8(printed).unwrap(), foreign.key.as_str());
-    let waiting = {
-        let (store, key) = (store.clone(), foreign.key.clone());
-        tokio::spawn(async move { wait(&store, Seen::Exists(key)).await })
-    };
+    let waiting = waiting(&store, Seen::Exists(foreign.key.clone()));
     let pid = theirs.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
     soon("our turn comes", waiting).await.unwrap();
@@ -230,7 +226,13 @@ async fn etcdctl_lock_and_we_wait_for_each_other() {
 /// The client that comes with the server.
 fn etcdctl() -> Option<std::path::PathBuf> {
     let beside = std::env::var_os("COORD_SERVERS").map(|dir| std::path::Path::new(&dir).join("bin"));
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(|root| root.join(".servers/bin"));
+    let root =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(|root| root.join(".servers/bin"));
     let path = std::env::var_os("PATH")?;
-    beside.into_iter().chain(root).chain(std::env::split_paths(&path)).map(|dir| dir.join("etcdctl")).find(|p| p.is_file())
+    beside
+        .into_iter()
+        .chain(root)
+        .chain(std::env::split_paths(&path))
+        .map(|dir| dir.join("etcdctl"))
+        .find(|p| p.is_file())
 }

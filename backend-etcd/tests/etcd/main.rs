@@ -2,8 +2,12 @@
 
 #[macro_use]
 mod support;
+mod clusters;
 mod connect;
+mod keys;
 mod lines;
 mod sessions;
-mod keys;
+mod trouble;
 mod txns;
+mod view;
+mod watches;

@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_secs(2);
 
 async fn ephemeral(store: &Arc<dyn coord_api::Backend>, session: &Arc<dyn SessionDriver>, path: &str) {
     let txn = Txn::new().create(key(path), "", Lifetime::Session);
-    assert!(store.commit(&owned_by(session), txn).await.unwrap().is_committed());
+    assert!(store.commit(&owned_by(session), txn).await.expect("a create").is_committed());
 }
 
 #[tokio::test]
@@ -68,7 +68,10 @@ async fn a_session_of_another_handle_owns_nothing_here() {
     let txn = Txn::new().create(key("/e"), "", Lifetime::Session);
     let error = store.commit(&owned_by(&session), txn).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost);
-    let error = store.create_ordered(&owned_by(&session), request(&store, "/l", Lifetime::Session)).await.unwrap_err();
+    let error = store
+        .create_ordered(&owned_by(&session), request(&store, "/l", Lifetime::Session))
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost);
     store.close().await.unwrap();
     other.close().await.unwrap();
@@ -169,5 +172,22 @@ async fn the_server_grants_no_less_than_its_own_minimum() {
     let store = open(&server.url()).await.unwrap();
     let session = session(&store, Duration::from_secs(1)).await;
     assert_eq!(session.ttl(), Duration::from_secs(3), "half as much again as the election time-out");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quiet_session_is_not_taken_for_an_attack() {
+    let server = server!();
+    let proxy = server.proxied().await.unwrap();
+    let store = open(&proxy.url()).await.unwrap();
+    // One renewal in 20 s; etcd ends connections that it thinks are pinged too often within 10 s.
+    let session = session(&store, Duration::from_secs(60)).await;
+    let first = session.valid_until();
+    until("a renewal", async || {
+        assert_eq!(*session.state().borrow(), SessionState::Live);
+        session.valid_until() > first
+    })
+    .await;
+    assert_eq!(proxy.connections(), 1);
     store.close().await.unwrap();
 }

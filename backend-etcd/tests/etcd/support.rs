@@ -1,15 +1,15 @@
 //! What the tests with a real server share.
 
-
 use std::{sync::Arc, time::Duration};
 
 use coord_api::{
-    Backend, BackendFactory, Config, Dir, Entry, Key, Lifetime, OpContext, Ordered, OrderedCreate, Result, Seen,
-    SessionDriver, SessionOptions, SessionState, Tag, Txn, WatchEvent, WatchStream,
+    Backend, BackendFactory, Config, Dir, Entry, Key, Lifetime, OpContext, Ordered, OrderedCreate, Result,
+    Seen, SessionDriver, SessionOptions, SessionState, Tag, Txn, WatchEvent, WatchStream,
 };
 use coord_backend_etcd::EtcdFactory;
 use coord_testbed::{Kind, Provider, Server, ServerOptions};
 use futures::StreamExt;
+use tokio::task::JoinHandle;
 
 /// Longer than anything takes that happens at all.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -24,7 +24,6 @@ pub(crate) async fn server(options: ServerOptions) -> Option<Server> {
 }
 
 /// A server, or the end of the test with a word about it.
-
 macro_rules! server {
     () => {
         server!(coord_testbed::ServerOptions::new())
@@ -103,6 +102,12 @@ pub(crate) async fn wait(store: &Arc<dyn Backend>, seen: Seen) {
     soon("what was seen is no longer true", store.wait(&nobody(), &seen)).await.expect("a wait");
 }
 
+/// The same in the background.
+pub(crate) fn waiting(store: &Arc<dyn Backend>, seen: Seen) -> JoinHandle<()> {
+    let store = Arc::clone(store);
+    tokio::spawn(async move { wait(&store, seen).await })
+}
+
 pub(crate) async fn state(session: &Arc<dyn SessionDriver>, wanted: SessionState) {
     let mut states = session.state();
     soon("the session's state", states.wait_for(|state| *state == wanted)).await.expect("the driver lives");
@@ -113,6 +118,7 @@ pub(crate) async fn next(stream: &mut WatchStream) -> WatchEvent {
 }
 
 /// Asks until the answer is yes.
+#[expect(clippy::future_not_send, reason = "tests run on one thread")]
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, ask: impl Fn() -> F) {
     soon(what, async {
         while !ask().await {

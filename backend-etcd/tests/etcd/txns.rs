@@ -29,7 +29,10 @@ async fn every_condition_is_kept_and_the_first_that_fails_is_named() {
         (Txn::new().check(created(Revision::new(1))), Failed::Check(0)),
         (Txn::new().create(there.clone(), "x", Lifetime::Persistent), Failed::Op(0)),
         (Txn::new().put(key("/other"), "x").update(absent.clone(), "x"), Failed::Op(1)),
-        (Txn::new().check_exists(there.clone()).put(key("/other"), "x").delete(absent.clone()), Failed::Op(1)),
+        (
+            Txn::new().check_exists(there.clone()).put(key("/other"), "x").delete(absent.clone()),
+            Failed::Op(1),
+        ),
         (Txn::new().check_absent(there.clone()).update(there.clone(), "x"), Failed::Check(0)),
     ] {
         let outcome = store.commit(&nobody(), txn.clone()).await.unwrap();
