@@ -28,26 +28,26 @@ const CLOSE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct Base {
     current: watch::Sender<Arc<Conn>>,
     closed: watch::Sender<bool>,
+    runtime: Runtime,
 }
 
 impl Base {
     /// Opens the connection, and keeps it until it is closed or dropped.
     pub(crate) async fn open(connector: Connector, ttl: Duration) -> Result<Arc<Self>> {
         let conn = connector.open(Role::Base, ttl).await?;
-        let base = Arc::new(Self { current: watch::Sender::new(conn), closed: watch::Sender::new(false) });
         let runtime = connector.runtime.clone();
+        let base = Arc::new(Self {
+            current: watch::Sender::new(conn),
+            closed: watch::Sender::new(false),
+            runtime: runtime.clone(),
+        });
         runtime.spawn(keep(Arc::downgrade(&base), connector, ttl));
         Ok(base)
     }
 
-    /// The connection and its successors.
-    pub(crate) fn watch(&self) -> watch::Receiver<Arc<Conn>> {
-        self.current.subscribe()
-    }
-
     /// A connection whose session is not over.
     pub(crate) async fn conn(&self, deadline: Instant) -> Result<Arc<Conn>> {
-        let mut current = self.watch();
+        let mut current = self.current.subscribe();
         let mut closed = self.closed.subscribe();
         let usable = async {
             tokio::select! {
@@ -74,6 +74,13 @@ impl Base {
 
     fn is_closed(&self) -> bool {
         *self.closed.borrow()
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        // Closed already, as a rule; not so when opening the handle failed half-way.
+        discard(&self.runtime, Arc::clone(&self.current.borrow()));
     }
 }
 

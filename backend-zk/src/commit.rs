@@ -54,8 +54,8 @@ impl Core {
             let judgement = match self.send(&conn, deadline, &planned).await {
                 Ok(results) => {
                     self.tide.wrote(conn.id(), mark);
-                    self.note(&txn);
                     let commit = self.written(&conn, &txn, &planned, &results).await;
+                    self.note(&txn, &commit);
                     return Ok(TxnOutcome::Committed(commit));
                 }
                 Err(MultiFault::Whole(fault)) => return Err(fault.into_error()),
@@ -134,15 +134,9 @@ impl Core {
     }
 
     /// Lets listings from mirrors wait for what this transaction did.
-    fn note(&self, txn: &Txn) {
-        for op in txn.ops() {
-            match op {
-                coord_api::Op::Create { key, .. } | coord_api::Op::Put { key, .. } => {
-                    self.note_own(key, true)
-                }
-                coord_api::Op::Delete { key } => self.note_own(key, false),
-                _ => {}
-            }
+    fn note(&self, txn: &Txn, commit: &Commit) {
+        for (op, written) in txn.ops().iter().zip(&commit.written) {
+            self.note_own(op.key(), written.map(|written| written.revision));
         }
     }
 

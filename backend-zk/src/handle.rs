@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use coord_api::{
-    Dir, Error, ErrorKind, Freshness, Key, Listing, OpContext, Result, Retry, SessionId,
+    Dir, Error, ErrorKind, Freshness, Key, Listing, OpContext, Result, Retry, Revision, SessionId,
     kit::{Backoff, Hubs, Runtime},
 };
 use tokio::{
@@ -26,6 +26,7 @@ use crate::{
     session::ZkSession,
     settings::Settings,
     tide::Tide,
+    waits::Nodes,
 };
 
 /// How often creating a path may lose against the server's collector of empty containers.
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) lines: Hubs,
     /// Values of the directories that somebody watches.
     pub(crate) trees: Hubs,
+    /// Keys whose values somebody waits for.
+    pub(crate) nodes: Nodes,
     pub(crate) own_writes: OwnWrites,
     pub(crate) tide: Tide,
     closed: watch::Sender<bool>,
@@ -62,6 +65,7 @@ impl Core {
             sessions: Mutex::default(),
             lines: Hubs::default(),
             trees: Hubs::default(),
+            nodes: Nodes::default(),
             own_writes: OwnWrites::default(),
             tide: Tide::default(),
             closed: watch::Sender::new(false),
@@ -307,6 +311,26 @@ pub(crate) fn found<T>(reply: Result<T, Fault>) -> Result<Option<T>> {
         Err(Fault::NoNode) => Ok(None),
         Err(fault) => Err(fault.into_error()),
     }
+}
+
+/// A revision at which an absent node was gone already: that of the last change below the node above.
+pub(crate) async fn absent_since(conn: &Conn, deadline: Instant, path: &str) -> Result<Revision> {
+    let mut above = parent(path);
+    while let Some(path) = above {
+        match conn.stat(deadline, path.to_owned()).await {
+            Ok(Some(node)) => return Ok(node.children_modified),
+            Ok(None) => above = parent(path),
+            Err(fault) => {
+                let error = fault.into_error();
+                // What is further up is even less likely to be ours to see.
+                if error.kind() == ErrorKind::PermissionDenied {
+                    return Ok(Revision::ZERO);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(Revision::ZERO)
 }
 
 /// Refuses the one value that no key can have.

@@ -16,35 +16,45 @@ use tokio::time::Instant;
 use crate::{
     driver::{Conn, DirWatch, WatchEvent},
     feed::{FEED_BACKOFF_MAX, supervised},
-    handle::{Core, found},
+    handle::{Core, absent_since, found},
     layout,
 };
 
-/// What this handle did to a directory since its mirror last showed it.
+/// What this handle did to a directory and its mirror does not show yet: for each key the revision of its creation,
+/// or `None` for a deletion.
 #[derive(Debug, Default)]
-pub(crate) struct OwnWrites(Mutex<HashMap<Dir, HashMap<Key, bool>>>);
+pub(crate) struct OwnWrites(Mutex<HashMap<Dir, HashMap<Key, Option<Revision>>>>);
 
 impl OwnWrites {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Dir, HashMap<Key, bool>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Dir, HashMap<Key, Option<Revision>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a mirror has come to a write of ours.
+fn shows(mirror: &Hub, key: &Key, created: Option<Revision>) -> bool {
+    match created {
+        // Deleted by somebody else since, the key will never show; the revision does.
+        Some(revision) => mirror.contains(key) || mirror.revision() >= revision,
+        None => !mirror.contains(key),
     }
 }
 
 impl Core {
     /// Notes an acknowledged write of ours, so that a listing from a mirror does not come before it.
-    pub(crate) fn note_own(&self, key: &Key, present: bool) {
+    pub(crate) fn note_own(&self, key: &Key, created: Option<Revision>) {
         let dir = key.parent();
         let Some(mirror) = self.lines.live(&dir) else { return };
-        if mirror.contains(key) != present {
-            self.own_writes.lock().entry(dir).or_default().insert(key.clone(), present);
+        // A mirror that is being loaded may still get a listing from before the write.
+        if !is_loaded(&mirror) || !shows(&mirror, key, created) {
+            self.own_writes.lock().entry(dir).or_default().insert(key.clone(), created);
         }
     }
 
     /// The mirror of `dir`, if there is one and it is whole. Does not start one.
     pub(crate) fn loaded_line(&self, dir: &Dir) -> Option<HubRef> {
         let mirror = self.lines.live(dir)?;
-        let loaded = matches!(mirror.reached(Revision::ZERO).now_or_never(), Some(Ok(())));
-        loaded.then_some(mirror)
+        is_loaded(&mirror).then_some(mirror)
     }
 
     /// The listing of `dir` from its mirror, if there is one that shows all that this handle did.
@@ -52,7 +62,7 @@ impl Core {
         let mirror = self.loaded_line(dir)?;
         let mut noted = self.own_writes.lock();
         if let Some(writes) = noted.get_mut(dir) {
-            writes.retain(|key, present| mirror.contains(key) != *present);
+            writes.retain(|key, created| !shows(&mirror, key, *created));
             if !writes.is_empty() {
                 return None;
             }
@@ -81,6 +91,10 @@ impl Core {
         self.ensure_open()?;
         Ok(mirror)
     }
+}
+
+fn is_loaded(mirror: &Hub) -> bool {
+    matches!(mirror.reached(Revision::ZERO).now_or_never(), Some(Ok(())))
 }
 
 /// Keeps the mirror; returns only with an error that is final.
@@ -176,14 +190,14 @@ async fn load(core: &Core, hub: &Hub, conn: &Conn, path: &str, loaded: &mut bool
     // Synced: the mirror must not begin before a write that this handle has seen acknowledged elsewhere.
     let several = core.facts.standalone != Some(true);
     let children = found(conn.children(deadline, path.to_owned(), several).await)?;
-    let (names, floor) = match children {
-        Some((names, node)) => (names, node.children_modified),
-        // Collected: its revision is not told, its names are gone all the same.
-        None => (Vec::new(), hub.revision()),
+    let (names, floor, reached) = match children {
+        Some((names, node)) => (names, node.children_modified, node.children_modified),
+        // No event is old news then: the directory may be back since the look above it.
+        None => (Vec::new(), Revision::ZERO, absent_since(conn, deadline, path).await?),
     };
     let keys: BTreeSet<Key> =
         names.iter().filter_map(|name| core.settings.paths.child(hub.dir(), name)).collect();
-    let revision = floor.max(hub.revision());
+    let revision = reached.max(hub.revision());
     if std::mem::replace(loaded, true) {
         // Differences wake only those whom they concern.
         let shown: BTreeSet<Key> =

@@ -129,7 +129,7 @@ impl Core {
                         Ok(()) | Err(Fault::NoNode) => {}
                         Err(fault) => return Err(fault.into_error()),
                     }
-                    self.note_own(&key, false);
+                    self.note_own(&key, None);
                     line.children.retain(|child| child.key != key);
                 }
             }
@@ -137,7 +137,7 @@ impl Core {
         let kept = kept.ok_or_else(|| {
             Error::ambiguous("our entry was deleted by somebody else").with_context("key", &mine.key)
         })?;
-        self.note_own(&kept.key, true);
+        self.note_own(&kept.key, Some(kept.created));
         Ok(Ordered::new(kept.key, kept.created, Some(line)))
     }
 }

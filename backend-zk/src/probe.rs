@@ -48,7 +48,10 @@ pub(crate) async fn probe(settings: &Settings, deadline: Instant) -> Result<Serv
             Ok(facts) => return Ok(facts),
             // A broken handshake says more than a server that is down.
             Err(error) => {
-                if failed.as_ref().is_none_or(|known| known.kind() != ErrorKind::Tls) {
+                if failed
+                    .as_ref()
+                    .is_none_or(|known| !matches!(known.kind(), ErrorKind::Tls | ErrorKind::Config))
+                {
                     failed = Some(error);
                 }
             }
@@ -178,6 +181,9 @@ mod tls {
             roots
                 .add(cert.map_err(bad_ca)?)
                 .map_err(|_| Error::config("tls_ca holds a broken certificate"))?;
+        }
+        if roots.is_empty() {
+            return Err(Error::config("tls_ca holds no certificate in PEM"));
         }
         let builder = rustls::ClientConfig::builder_with_provider(crypto())
             .with_safe_default_protocol_versions()

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     driver::{Children, Conn, Fault, Node},
+    handle::absent_since,
     paths::Paths,
     settings::Settings,
 };
@@ -47,7 +48,10 @@ pub(crate) async fn scan(conn: &Conn, settings: &Settings, dir: &Dir) -> Result<
     // The directory itself must be readable; below, what we may not see is not there for us.
     match conn.children(deadline, root.clone(), false).await {
         Ok(children) => scan.children(&settings.paths, &root, children, &mut waiting),
-        Err(Fault::NoNode) => return Ok(scan),
+        Err(Fault::NoNode) => {
+            scan.revision = absent_since(conn, deadline, &root).await?;
+            return Ok(scan);
+        }
         Err(fault) => return Err(fault.into_error()),
     }
     let mut reads = FuturesUnordered::new();

@@ -1,5 +1,7 @@
 //! Opening, sessions, outages and the end, on real servers.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod common;
 
 use std::{

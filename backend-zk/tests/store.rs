@@ -313,3 +313,31 @@ async fn a_value_is_waited_for_by_a_watch_that_survives_cuts() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_thousand_who_wait_for_a_value_cost_one_read_a_change() {
+    on_each(async |server| {
+        let proxy = server.proxied().await.unwrap();
+        let coord = open(&proxy.url()).await;
+        let writer = open(&server.url()).await;
+        let at = writer.put("/v/a", "0").await.unwrap().revision;
+        let before = proxy.requests();
+        let mut waits = tokio::task::JoinSet::new();
+        for _ in 0..1000 {
+            let (coord, seen) = (coord.clone(), Seen::Value(key("/v/a"), at));
+            waits.spawn(async move { coord.wait(&seen).await });
+        }
+        eventually("watched", || async { proxy.requests() > before }).await;
+        writer.put("/v/a", "1").await.unwrap();
+        while let Some(wait) = within("the change", waits.join_next()).await {
+            wait.unwrap().unwrap();
+        }
+        let spent = proxy.requests() - before;
+        assert!(spent <= 5, "{spent} requests");
+        for coord in [coord, writer] {
+            coord.close().await.unwrap();
+        }
+        server.stop().await.unwrap();
+    })
+    .await;
+}

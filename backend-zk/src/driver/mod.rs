@@ -12,7 +12,6 @@ mod multi;
 mod watches;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
@@ -135,7 +134,7 @@ pub(crate) struct Conn {
     link: watch::Receiver<Link>,
     closing: watch::Sender<bool>,
     permits: Arc<Semaphore>,
-    watched: Mutex<HashMap<String, usize>>,
+    watched: Mutex<watches::Watched>,
     runtime: Runtime,
 }
 

@@ -1,6 +1,9 @@
 //! Watches, each counted against the session's budget of watched path bytes.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
 
 use coord_api::{Error, ErrorKind, Revision};
 use futures::FutureExt;
@@ -114,15 +117,27 @@ impl Conn {
 
     fn budget(self: &Arc<Self>, path: &str) -> Result<Budget, Error> {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = watched.keys().map(String::len).sum();
-        if !watched.contains_key(path) && total + path.len() > WATCHED_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "too many paths are watched at once")
-                .with_context("bytes", total + path.len())
-                .with_context("limit", WATCHED_BYTES_MAX));
+        if let Some(count) = watched.counts.get_mut(path) {
+            *count += 1;
+        } else {
+            let bytes = watched.bytes + path.len();
+            if bytes > WATCHED_BYTES_MAX {
+                return Err(Error::new(ErrorKind::LimitExceeded, "too many paths are watched at once")
+                    .with_context("bytes", bytes)
+                    .with_context("limit", WATCHED_BYTES_MAX));
+            }
+            watched.bytes = bytes;
+            watched.counts.insert(path.to_owned(), 1);
         }
-        *watched.entry(path.to_owned()).or_default() += 1;
         Ok(Budget { conn: Arc::clone(self), path: path.to_owned() })
     }
+}
+
+/// The paths that one session watches: the driver renews each once.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    counts: HashMap<String, usize>,
+    bytes: usize,
 }
 
 /// A path's place in the session's budget.
@@ -135,10 +150,11 @@ struct Budget {
 impl Drop for Budget {
     fn drop(&mut self) {
         let mut watched = self.conn.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = watched.get_mut(&self.path) {
+        if let Some(count) = watched.counts.get_mut(&self.path) {
             *count -= 1;
             if *count == 0 {
-                watched.remove(&self.path);
+                watched.counts.remove(&self.path);
+                watched.bytes -= self.path.len();
             }
         }
     }

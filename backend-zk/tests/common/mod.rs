@@ -1,5 +1,10 @@
 //! Servers and handles for the tests.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::future_not_send,
+    reason = "helpers of tests, each file uses its part"
+)]
 
 use std::{future::Future, time::Duration};
 
