@@ -9,11 +9,7 @@ mod output;
 mod store;
 mod watch;
 
-use std::{
-    ffi::OsString,
-    io::{IsTerminal, Write},
-    process::ExitCode,
-};
+use std::{ffi::OsString, io::Write, process::ExitCode};
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -45,8 +41,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::YES });
         }
     };
-    log_to_stderr(cli.verbose);
     let ran = std::panic::catch_unwind(|| {
+        log_to_stderr(cli.verbose);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => runtime.block_on(run(cli, &mut std::io::stdout())),
@@ -79,15 +75,16 @@ async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure>
 }
 
 /// Warnings and worse, or what `COORD_LOG` says in the syntax of `tracing`.
+///
+/// What is risky in the set-up of the store is for `doctor` to tell, not for every command each time.
 fn log_to_stderr(verbose: bool) {
-    let level = if verbose { "info" } else { "warn" };
+    let level = if verbose { "info" } else { "warn,coord_api::config=error" };
     let filter = EnvFilter::try_from_env("COORD_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     // Fails only if a logger is there already, which then does the work.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colours)
+        .with_ansi(false)
         .with_target(false)
         .try_init();
 }

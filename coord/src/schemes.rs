@@ -10,11 +10,11 @@ pub fn registry() -> Registry {
     #[cfg(feature = "memory")]
     let registry = registry.with(coord_backend_memory::MemoryFactory);
     #[cfg(feature = "zk")]
-    let registry = registry.with(coord_backend_zk::ZkFactory::default());
+    let registry = registry.with(coord_backend_zk::ZkFactory);
     #[cfg(feature = "etcd")]
-    let registry = registry.with(coord_backend_etcd::EtcdFactory::default());
+    let registry = registry.with(coord_backend_etcd::EtcdFactory);
     #[cfg(feature = "redis")]
-    let registry = registry.with(coord_backend_redis::RedisFactory::default());
+    let registry = registry.with(coord_backend_redis::RedisFactory);
     registry
 }
 

@@ -14,7 +14,7 @@ mod terminal;
 
 use std::{ffi::OsString, time::Duration};
 
-use coord::{Coord, Lock, LockGuard, Session};
+use coord::{Coord, Durability, Lock, LockGuard, Session};
 use tokio::time::Instant;
 
 use crate::{Failure, args::LockArgs, code, exit::say, store::Source};
@@ -55,38 +55,50 @@ pub(crate) async fn run(source: &Source, args: LockArgs, verbose: bool) -> Resul
         signal = signals.next() => return Ok(code::of_signal(signal.number)),
         session = coord.session(args.ttl) => session?,
     };
-    let lock = Lock::new(&session, args.name.as_str())?;
-    let began = Instant::now();
-    let waited = tokio::select! {
-        biased;
-        // The acquire is dropped, which leaves the line.
-        signal = signals.next() => Waited::Signal(signal.number),
-        acquired = wait(&lock, &args) => match acquired? {
-            Some(guard) => Waited::Acquired(guard),
-            None => Waited::NotInTime,
-        },
-    };
-    let code = match waited {
-        Waited::Acquired(guard) => {
-            if verbose {
-                let (after, token) = (began.elapsed().as_secs_f32(), guard.token());
-                say(&format!("acquired {} after {after:.2}s with fencing token {token}", lock.name()));
-            }
-            held::run(guard, &args, &mut signals).await?
-        }
-        Waited::NotInTime => {
-            say(&format!("did not get {} in time", lock.name()));
-            args.conflict_exit_code
-        }
-        Waited::Signal(number) => code::of_signal(number),
-    };
+    if coord.info().guarantees.durability == Durability::Process {
+        say("this store lives in this process alone: the lock excludes nobody");
+    }
+    let code = wait_and_hold(&session, &args, &mut signals, verbose).await;
     tokio::select! {
         biased;
         () = leave(&session, &coord) => {}
         // Once more: the user is in a hurry.
         _ = signals.next() => {}
     }
-    Ok(code)
+    code
+}
+
+async fn wait_and_hold(
+    session: &Session,
+    args: &LockArgs,
+    signals: &mut Signals,
+    verbose: bool,
+) -> Result<u8, Failure> {
+    let lock = Lock::new(session, args.name.as_str())?;
+    let began = Instant::now();
+    let waited = tokio::select! {
+        biased;
+        // The acquire is dropped, which leaves the line.
+        signal = signals.next() => Waited::Signal(signal.number),
+        acquired = wait(&lock, args) => match acquired? {
+            Some(guard) => Waited::Acquired(guard),
+            None => Waited::NotInTime,
+        },
+    };
+    match waited {
+        Waited::Acquired(guard) => {
+            if verbose {
+                let (after, token) = (began.elapsed().as_secs_f32(), guard.token());
+                say(&format!("acquired {} after {after:.2}s with fencing token {token}", lock.name()));
+            }
+            held::run(guard, args, signals).await
+        }
+        Waited::NotInTime => {
+            say(&format!("did not get {} in time", lock.name()));
+            Ok(args.conflict_exit_code)
+        }
+        Waited::Signal(number) => Ok(code::of_signal(number)),
+    }
 }
 
 async fn wait(lock: &Lock, args: &LockArgs) -> coord::Result<Option<LockGuard>> {

@@ -1,6 +1,7 @@
 //! Where a case runs: a store, a folder, and the command.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::{Output, Stdio},
@@ -51,14 +52,24 @@ impl Lab {
     }
 
     /// The command, with nothing of coord's in its environment but the store.
-    pub(crate) fn coord<S: AsRef<std::ffi::OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
+    pub(crate) fn coord<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        self.caller(env!("CARGO_BIN_EXE_coord"), args)
+    }
+
+    /// A program that may call the command, which it finds as `$COORD`.
+    pub(crate) fn caller<S: AsRef<OsStr>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("COORD_") {
                 command.env_remove(name);
             }
         }
         command
+            .env("COORD", env!("CARGO_BIN_EXE_coord"))
             .env("COORD_URL", &self.url)
             .args(args)
             .current_dir(self.folder.path())
@@ -125,6 +136,14 @@ pub(crate) fn pid_of(child: &Child) -> Pid {
 
 pub(crate) fn send(pid: Pid, signal: Signal) {
     nix::sys::signal::kill(pid, signal).unwrap_or_else(|error| panic!("{signal} to {pid}: {error}"));
+}
+
+/// Whether this process, and with it all that it starts, ignores a signal, as in the background of a script.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).expect("a mask");
+    mask & (1 << (signal as i32 - 1)) != 0
 }
 
 /// Whether a process runs; a zombie does not.

@@ -6,7 +6,7 @@ use coord_testbed::{Kind, ServerOptions};
 use nix::sys::signal::Signal;
 use tokio::io::AsyncWriteExt;
 
-use crate::lab::{Lab, children, code, eventually, finish, gone, pid_of, run, runs, send};
+use crate::lab::{Lab, children, code, eventually, finish, gone, is_ignored, pid_of, run, runs, send};
 
 /// How scripts write a line at once: `say FILE TEXT`.
 pub(crate) const SAY: &str = r#"say() { echo "$2" > "$1.part"; mv "$1.part" "$1"; };"#;
@@ -127,6 +127,9 @@ pub(crate) async fn a_signal_while_waiting_leaves_the_line(lab: Lab) {
     let holder = lab.lock(&[], &script).spawn().expect("coord");
     lab.pid("held").await;
     for (signal, number) in [(Signal::SIGTERM, 15), (Signal::SIGINT, 2), (Signal::SIGHUP, 1)] {
+        if is_ignored(signal) {
+            continue;
+        }
         let waiter = lab.lock(&["--ttl", "60s"], "touch ran").spawn().expect("coord");
         lab.line_has(2).await;
         send(pid_of(&waiter), signal);
@@ -156,6 +159,9 @@ pub(crate) async fn signals_while_running_reach_the_command(lab: Lab) {
     let holder = lab.lock(&[], &script).spawn().expect("coord");
     lab.line("ready").await;
     for (signal, name) in signals {
+        if is_ignored(signal) {
+            continue;
+        }
         send(pid_of(&holder), signal);
         lab.line(&format!("got-{name}")).await;
     }
@@ -165,6 +171,18 @@ pub(crate) async fn signals_while_running_reach_the_command(lab: Lab) {
     lab.line("ready2").await;
     send(pid_of(&holder), Signal::SIGTERM);
     assert_eq!(code(&finish(holder).await), 128 + 15);
+}
+
+/// As `nohup` starts it: coord must not take a signal back that was ignored for it.
+pub(crate) async fn ignored_signals_stay_ignored(lab: Lab) {
+    let script = format!("{SAY} say held $$; while [ ! -e go ]; do sleep 0.05; done; exit 6");
+    let nohup = "trap '' HUP; exec \"$COORD\" lock /locks/it -- sh -c \"$SCRIPT\"";
+    let holder = lab.caller("sh", ["-c", nohup]).env("SCRIPT", script).spawn().expect("sh");
+    let held = lab.pid("held").await;
+    send(pid_of(&holder), Signal::SIGHUP);
+    send(held, Signal::SIGHUP);
+    std::fs::write(lab.file("go"), "").expect("written");
+    assert_eq!(code(&finish(holder).await), 6);
 }
 
 pub(crate) async fn the_command_has_a_process_group_of_its_own(lab: Lab) {

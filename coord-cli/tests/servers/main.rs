@@ -1,4 +1,4 @@
-//! The contract of `coord lock`, line by line, on real servers: `docs/cli.md` is its text.
+//! The `coord` command on real servers: `docs/cli.md`, line by line.
 //!
 //! Tests are named `backend::promise`. Where servers come from is chosen by `COORD_TEST_ZK`, `COORD_TEST_ETCD` and
 //! `COORD_TEST_REDIS`; a backend that is `off` shows as one ignored test.
@@ -6,6 +6,8 @@
 mod contract;
 mod faults;
 mod lab;
+mod store;
+mod terminal;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -45,10 +47,16 @@ fn cases() -> Vec<Case> {
         contract::the_command_is_told_about_its_lock,
         contract::a_signal_while_waiting_leaves_the_line,
         contract::signals_while_running_reach_the_command,
+        contract::ignored_signals_stay_ignored,
         contract::the_command_has_a_process_group_of_its_own,
         contract::the_lock_is_free_only_after_the_command_was_reaped,
         contract::a_killed_coord_takes_the_command_with_it,
         contract::nothing_of_ours_is_left_behind,
+        terminal::the_terminal_is_lent_to_the_command,
+        store::keys_are_written_read_listed_and_deleted,
+        store::any_bytes_come_back_as_they_went_in,
+        store::a_watch_writes_a_line_an_event_and_ends_quietly_with_its_reader,
+        store::doctor_tells_what_the_store_is,
         faults::an_entry_deleted_by_others_stops_the_command_at_once,
         faults::a_frozen_coord_does_not_keep_the_command_running,
     ]);
@@ -58,6 +66,7 @@ fn cases() -> Vec<Case> {
         faults::a_command_that_does_not_listen_is_killed_in_time,
         faults::on_lost_term_leaves_the_end_to_the_command,
         faults::on_lost_ignore_only_warns,
+        store::doctor_tells_what_is_wrong,
     ]);
     cases
 }

@@ -1,0 +1,100 @@
+//! The command as a process, without a server: which store, and what is said when there is none.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+/// Runs `coord` in `folder` with nothing of coord's in its environment but `variables`.
+fn coord(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Output, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("COORD_")) {
+        command.env_remove(name);
+    }
+    command.args(args).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("xdg"));
+    let output = command.envs(variables.iter().copied()).output().expect("coord starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, text)
+}
+
+fn which(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> String {
+    let (output, text) = coord(folder, &[args, &["doctor", "-o", "json"]].concat(), variables);
+    let told: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {text}"));
+    told["url"].as_str().expect("a URL").to_owned()
+}
+
+#[test]
+fn the_nearest_source_of_the_store_wins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let (_, text) = coord(folder, &["ls"], &[]);
+    assert!(text.contains("--url") && text.contains("COORD_URL") && text.contains("coord.toml"), "{text}");
+
+    std::fs::create_dir_all(folder.join("xdg/coord")).expect("made");
+    std::fs::write(folder.join("xdg/coord/config.toml"), "url = \"memory:xdg\"\n").expect("written");
+    assert_eq!(which(folder, &[], &[]), "memory:xdg");
+    std::fs::write(folder.join("coord.toml"), "url = \"memory:here\"\n").expect("written");
+    assert_eq!(which(folder, &[], &[]), "memory:here");
+    std::fs::write(folder.join("other.toml"), "url = \"memory:other\"\n").expect("written");
+    assert_eq!(which(folder, &[], &[("COORD_CONFIG", "other.toml")]), "memory:other");
+    assert_eq!(
+        which(folder, &[], &[("COORD_URL", "memory:env"), ("COORD_CONFIG", "other.toml")]),
+        "memory:env"
+    );
+    assert_eq!(which(folder, &["--config", "other.toml"], &[("COORD_URL", "memory:env")]), "memory:other");
+    assert_eq!(which(folder, &["--url", "memory:flag"], &[("COORD_URL", "memory:env")]), "memory:flag");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for (text, parts) in [
+        ("url = \"memory:x\"\npassword = \"s3cret\n", &["coord.toml", "line=2"][..]),
+        ("uri = \"memory:x\"\n", &["coord.toml", "did you mean \"uri\"?"]),
+        ("url = \"memry:x\"\n", &["did you mean \"memory\"?", "known="]),
+        ("url = \"memory:x\"\npasword = \"s3cret\"\n", &["did you mean \"password\"?"]),
+        ("url = \"etcd://u:s3cret@h:0\"\n", &["coord.toml", "port"]),
+    ] {
+        std::fs::write(folder.join("coord.toml"), text).expect("written");
+        let (output, said) = coord(folder, &["ls"], &[]);
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        for part in parts {
+            assert!(said.contains(part), "no {part} in {said}");
+        }
+        assert!(!said.contains("s3cret") && !said.contains("panicked"), "{said}");
+    }
+    let (output, said) = coord(folder, &["--config", "none.toml", "ls"], &[]);
+    assert!(output.status.code() == Some(125) && said.contains("none.toml"), "{said}");
+}
+
+#[test]
+fn help_tells_the_exit_codes_and_no_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = [("COORD_URL", "redis://u:s3cret@h"), ("COORD_PASSWORD", "s3cret")];
+    for args in [&["--help"][..], &["lock", "--help"], &["--version"]] {
+        let (output, _) = coord(folder.path(), args, &secret);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && !text.contains("s3cret"), "{text}");
+    }
+    let (output, _) = coord(folder.path(), &["--help"], &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for code in ["1 ", "2 ", "3 ", "123", "124", "125", "126", "127"] {
+        assert!(text.contains(&format!("\n  {code}")), "no {code} in {text}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_coord"))
+        .args(["--url", "memory:x", "doctor"])
+        .current_dir(folder.path())
+        .stdout(writer)
+        .output()
+        .expect("coord starts");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
