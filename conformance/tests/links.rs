@@ -154,6 +154,23 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn the_readme_shows_the_figures_of_the_suite() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let (readme, matrix) = (read("README.md"), read("docs/compatibility.md"));
+    let (_, marked) =
+        readme.split_once("<!-- figures: begin").expect("README.md marks where the figures begin");
+    let (marked, _) = marked.split_once("<!-- figures: end -->").expect("README.md marks where they end");
+    let known: HashSet<&str> = matrix.lines().collect();
+    let shown: Vec<&str> = marked.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(shown.len() >= 3, "README.md shows no figures: {shown:?}");
+    let stale: Vec<&&str> = shown.iter().filter(|line| !known.contains(**line)).collect();
+    assert!(
+        stale.is_empty(),
+        "copy these lines into README.md as docs/compatibility.md has them now: {stale:#?}"
+    );
+}
+
+#[test]
 fn a_broken_link_is_found_and_code_is_not_read_as_one() {
     let page = root().join("README.md");
     assert_eq!(targets("see [a](x.md#y \"title\"), `[b](c)` and [d]( e )"), ["x.md#y", "e"]);

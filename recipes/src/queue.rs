@@ -206,7 +206,12 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.armed {
-            self.session.coord().runtime().spawn(self.leaving());
+            let (leaving, key) = (self.leaving(), self.key.clone());
+            self.session.coord().runtime().spawn(async move {
+                if let Err(error) = leaving.await {
+                    tracing::debug!(%key, %error, "an entry was not deleted; it goes with its session");
+                }
+            });
         }
     }
 }

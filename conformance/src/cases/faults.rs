@@ -32,12 +32,16 @@ async fn a_cut_off_session_is_suspended_then_lost_before_its_keys_go(cx: Arc<Cx>
 
     let suspended = within("suspended", states.wait_for(|state| *state != SessionState::Live)).await?;
     assert_eq!(suspended.map(|state| *state).ok(), Some(SessionState::Suspended));
+    // The clock decides and not the signal, which a loaded machine may deliver late: whoever sees that the keys are
+    // gone must find that the owner no longer believes.
+    eventually("the key is gone", || async {
+        let gone = reader.get("/eph").await?.is_none();
+        assert!(!gone || !session.is_valid(), "the keys went while the owner believed");
+        Ok(gone)
+    })
+    .await?;
     within("lost", session.lost()).await?;
-    let lost = began.elapsed();
-    assert!(reader.get("/eph").await?.is_some(), "the keys went before the owner knew, after {lost:?}");
-    assert!(!session.is_valid() && lost <= session.ttl(), "{lost:?}");
-
-    eventually("the key is gone", || async { Ok(reader.get("/eph").await?.is_none()) }).await?;
+    assert_eq!(session.state(), SessionState::Lost);
     // Published bound: the ttl, and what the stores take to look, with room for a loaded machine.
     assert!(began.elapsed() < session.ttl() * 2 + Duration::from_secs(4), "{:?}", began.elapsed());
     Ok(())

@@ -12,7 +12,7 @@ use coord_api::{Coord, ErrorKind, Freshness, Key, Session, Txn};
 use coord_recipes::{Lock, LockGuard};
 use tokio::time::Instant;
 
-use crate::{CaseResult, Cx, Failure, eventually, sweep::drop_after, within};
+use crate::{CaseResult, Cx, Failure, eventually, look_counter::LookCounter, sweep::drop_after, within};
 
 cases!("lock", needs Store:
     one_holds_at_a_time_and_tokens_grow,
@@ -32,6 +32,7 @@ cases!("lock", needs Store:
     the_lock_can_be_taken_again_after_a_loss,
     keys_of_others_beside_the_line_do_no_harm,
     many_sessions_take_turns,
+    a_release_wakes_one_waiter,
 );
 
 /// An acquire that was not polled for this long waits for the one ahead.
@@ -367,5 +368,28 @@ async fn many_sessions_take_turns(cx: Arc<Cx>) -> CaseResult {
         within("the workers", worker).await?.expect("no panic")?;
     }
     assert_eq!(entries(&coord, "/locks/x").await?, 0);
+    Ok(())
+}
+
+/// Promise: a release wakes the next in line and nobody else (G5): one look at the line a grant, however many wait.
+async fn a_release_wakes_one_waiter(cx: Arc<Cx>) -> CaseResult {
+    const WAITERS: usize = 16;
+    let looks = LookCounter::default();
+    let coord = cx.coord().await?.layer(&looks);
+    let session = coord.session(Cx::LONG).await?;
+    let mut held = Lock::new(&session, "/locks/x")?.acquire().await?;
+    let mut waiters = Vec::new();
+    for i in 0..WAITERS {
+        waiters.push(queue_up(&session, "/locks/x", i + 1).await?);
+    }
+    let before = looks.count();
+    for waiter in waiters {
+        held.release().await?;
+        held = within("the next", waiter).await?.expect("no panic")?;
+    }
+    held.release().await?;
+    let each = looks.count() - before;
+    // One each, and a few for waits that returned early while their watch was starting.
+    assert!(each <= WAITERS + WAITERS / 2, "{each} looks at the line for {WAITERS} grants");
     Ok(())
 }

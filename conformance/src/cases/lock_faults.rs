@@ -25,19 +25,20 @@ async fn a_cut_off_holder_knows_before_the_next_is_granted(cx: Arc<Cx>) -> CaseR
     let rig = cx.rig().await?;
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
     let (session_a, session_b) = (a.coord.session(Cx::SHORT).await?, b.coord.session(Cx::LONG).await?);
-    let old = Lock::new(&session_a, "/locks/x")?.acquire().await?;
+    let old = Arc::new(Lock::new(&session_a, "/locks/x")?.acquire().await?);
     let lock_b = Lock::new(&session_b, "/locks/x")?;
-    let next = tokio::spawn(async move { (lock_b.acquire().await, Instant::now()) });
+    // The clock decides and not the signal, which a loaded machine may deliver late.
+    let next = tokio::spawn({
+        let old = Arc::clone(&old);
+        async move { lock_b.acquire().await.map(|next| (next, old.is_valid())) }
+    });
     eventually("the next is in the line", || async { Ok(entries(&b.coord, "/locks/x").await? == 2) }).await?;
     a.link.blackhole().await;
 
     within("the holder is told", old.lost()).await?;
-    let told = Instant::now();
-    assert!(!next.is_finished(), "the next was granted first");
     assert!(!old.is_valid());
-    let (next, granted) = within("the next", next).await?.expect("no panic");
-    let next = next?;
-    assert!(told <= granted);
+    let (next, believed) = within("the next", next).await?.expect("no panic")?;
+    assert!(!believed, "granted while the old holder believed");
     assert!(next.token() > old.token());
 
     a.link.heal().await;

@@ -16,6 +16,7 @@ cases!("txn", needs Store:
     one_hundred_and_twenty_eight_operations_fit,
     a_check_alone_is_a_transaction,
     a_check_and_a_write_of_one_key_go_together,
+    an_old_version_of_a_recreated_key_is_refused_where_that_is_declared,
 );
 
 fn key(path: &str) -> Key {
@@ -189,5 +190,20 @@ async fn a_check_and_a_write_of_one_key_go_together(cx: Arc<Cx>) -> CaseResult {
         let outcome = coord.commit(txn.clone()).await.map_err(|e| Failure(format!("{txn:?}: {e:?}")))?;
         assert_eq!(outcome.is_committed(), fits, "{txn:?}");
     }
+    Ok(())
+}
+
+/// Promise: a store says whether an old version can fit a key that was deleted and created again, and it is so.
+async fn an_old_version_of_a_recreated_key_is_refused_where_that_is_declared(cx: Arc<Cx>) -> CaseResult {
+    let coord = cx.coord().await?;
+    let old = coord.create("/a", "first", Lifetime::Persistent).await?.expect("new");
+    coord.delete("/a").await?;
+    let new = coord.create("/a", "second", Lifetime::Persistent).await?.expect("new");
+    assert!(new.revision > old.revision);
+    let fooled = coord.compare_and_set("/a", old.version, "by an old version").await?.is_some();
+    assert_eq!(!fooled, coord.info().guarantees.check_survives_recreate, "stronger or weaker than declared");
+    // The check for such cases holds on every store.
+    let by_creation = Txn::new().check(Check::Created(key("/a"), old.revision)).put(key("/a"), "never");
+    assert!(!coord.commit(by_creation).await?.is_committed());
     Ok(())
 }

@@ -1,43 +1,24 @@
 //! One watch of a directory that feeds every waiter and watcher of the process.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::{StreamExt, stream};
 use tokio::sync::{Notify, watch};
 
-use super::Wakers;
+use super::{
+    Wakers,
+    change_log::{Change, ChangeLog},
+    watcher::{Next, Watcher},
+};
 use crate::{Child, Dir, Entry, Error, Key, Listing, Result, Revision, Seen, Start, WatchEvent, WatchStream};
-
-/// How many events a watcher may lag behind before it gets a snapshot instead.
-const QUEUE_MAX: usize = 4096;
-/// How many changes a hub remembers for watchers that start in the past.
-const LOG_MAX: usize = 4096;
 
 /// Which places there are in a directory, and in which order: the layout's rule.
 ///
 /// Gets the direct children by key and returns them as [`Listing::children`] wants them.
 pub type LineOrder = fn(&[&Entry]) -> Vec<Child>;
-
-/// One change of one key.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Created or changed.
-    Put(Entry),
-    /// Deleted.
-    Delete(Key),
-}
-
-impl Change {
-    fn key(&self) -> &Key {
-        match self {
-            Self::Put(entry) => &entry.key,
-            Self::Delete(key) => key,
-        }
-    }
-}
 
 /// A local copy of a directory and everything below, with those who wait for its changes.
 ///
@@ -63,9 +44,7 @@ struct State {
     entries: BTreeMap<Key, Entry>,
     /// The last revision at which the set of direct children of a directory changed.
     children: BTreeMap<Dir, Revision>,
-    log: VecDeque<(Revision, Change)>,
-    /// The log holds every change after this revision.
-    log_floor: Revision,
+    log: ChangeLog,
     /// Where the copy began: what its directories went through before is not known.
     first_load: Option<Revision>,
     watchers: Vec<Arc<Watcher>>,
@@ -83,21 +62,6 @@ enum Phase {
     Failed(Arc<Error>),
 }
 
-/// One consumer of the hub's events, with its own bounded queue.
-#[derive(Debug, Default)]
-struct Watcher {
-    queue: Mutex<Queue>,
-    ready: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    events: VecDeque<WatchEvent>,
-    /// The queue overflowed or the feed had a gap: a snapshot is due before anything else.
-    needs_snapshot: bool,
-    failed: Option<Arc<Error>>,
-}
-
 impl Hub {
     /// An empty copy of `dir`.
     #[must_use]
@@ -109,8 +73,7 @@ impl Hub {
                 phase: Phase::Empty,
                 entries: BTreeMap::new(),
                 children: BTreeMap::new(),
-                log: VecDeque::new(),
-                log_floor: Revision::ZERO,
+                log: ChangeLog::default(),
                 first_load: None,
                 watchers: Vec::new(),
             }),
@@ -158,8 +121,7 @@ impl Hub {
         state.entries = new;
         state.phase = Phase::Loaded;
         state.first_load.get_or_insert(revision);
-        state.log.clear();
-        state.log_floor = revision;
+        state.log.restart(revision);
         state.watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
         for watcher in &state.watchers {
             watcher.resync();
@@ -177,7 +139,7 @@ impl Hub {
     pub fn resume_after(&self, revision: Revision) {
         let mut state = self.lock();
         state.phase = Phase::ChangesOnly;
-        state.log_floor = revision;
+        state.log.restart(revision);
         self.revision.send_replace(revision);
     }
 
@@ -208,33 +170,24 @@ impl Hub {
         for change in changes {
             let key = change.key();
             let existed = state.entries.contains_key(key);
-            let event = match change {
-                Change::Put(entry) => {
-                    state.entries.insert(key.clone(), entry.clone());
-                    WatchEvent::Put(entry.clone())
-                }
+            match change {
+                Change::Put(entry) => drop(state.entries.insert(key.clone(), entry.clone())),
                 Change::Delete(key) => {
                     let known = state.entries.remove(key).is_some();
                     if !known && matches!(state.phase, Phase::Loaded) {
                         continue; // created and deleted inside one transaction, or told twice
                     }
-                    WatchEvent::Delete { key: key.clone(), revision }
                 }
-            };
+            }
             if existed != matches!(change, Change::Put(_)) {
                 for dir in self.dirs_above(key) {
                     state.children.insert(dir, revision);
                 }
             }
-            state.log.push_back((revision, change.clone()));
             for watcher in &state.watchers {
-                watcher.push(event.clone());
+                watcher.push(change.event(revision));
             }
-        }
-        while state.log.len() > LOG_MAX {
-            if let Some((dropped, _)) = state.log.pop_front() {
-                state.log_floor = dropped;
-            }
+            state.log.push(revision, change.clone());
         }
     }
 
@@ -387,19 +340,14 @@ impl Hub {
         let watcher = Arc::new(Watcher::default());
         {
             let mut state = self.lock();
-            match (&state.phase, start) {
-                (Phase::Failed(error), _) => watcher.fail(error),
-                (Phase::Loaded | Phase::ChangesOnly, Start::After(after)) if after >= state.log_floor => {
-                    for (revision, change) in state.log.iter().filter(|(revision, _)| *revision > after) {
-                        watcher.push(match change {
-                            Change::Put(entry) => WatchEvent::Put(entry.clone()),
-                            Change::Delete(key) => {
-                                WatchEvent::Delete { key: key.clone(), revision: *revision }
-                            }
-                        });
-                    }
-                }
-                _ => watcher.resync(),
+            let history = match (&state.phase, start) {
+                (Phase::Loaded | Phase::ChangesOnly, Start::After(after)) => state.log.after(after),
+                _ => None,
+            };
+            match (history, &state.phase) {
+                (_, Phase::Failed(error)) => watcher.fail(error),
+                (Some(changes), _) => changes.for_each(|event| watcher.push(event)),
+                (None, _) => watcher.resync(),
             }
             state.watchers.push(Arc::clone(&watcher));
         }
@@ -414,23 +362,20 @@ impl Hub {
 
     async fn next_event(&self, watcher: &Watcher) -> Result<WatchEvent> {
         loop {
-            let ready = watcher.ready.notified();
+            let ready = watcher.ready();
             {
-                // Lock order: the hub's state, then a watcher's queue.
+                // Lock order: the hub's state, then a watcher's queue. No event can come between the two.
                 let state = self.lock();
-                let mut queue = watcher.lock();
-                if queue.needs_snapshot && queue.failed.is_none() {
-                    if matches!(state.phase, Phase::Loaded) {
-                        queue.needs_snapshot = false;
-                        queue.events.clear();
+                match watcher.next() {
+                    Next::Event(event) => return Ok(event),
+                    Next::Failed(error) => return Err(again(&error)),
+                    Next::Snapshot if matches!(state.phase, Phase::Loaded) => {
+                        watcher.snapshot_taken();
                         let entries = state.entries.values().cloned().collect();
                         return Ok(WatchEvent::Snapshot { entries, revision: self.revision() });
                     }
-                    self.wants_reset.notify_one();
-                } else if let Some(event) = queue.events.pop_front() {
-                    return Ok(event);
-                } else if let Some(error) = &queue.failed {
-                    return Err(again(error));
+                    Next::Snapshot => self.wants_reset.notify_one(),
+                    Next::Nothing => {}
                 }
             }
             ready.await;
@@ -452,42 +397,6 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Watcher {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, event: WatchEvent) {
-        let mut queue = self.lock();
-        if queue.needs_snapshot {
-            return;
-        }
-        // A run of progress is one progress.
-        if let (WatchEvent::Progress(new), Some(WatchEvent::Progress(old))) =
-            (&event, queue.events.back_mut())
-        {
-            *old = *new;
-        } else if queue.events.len() < QUEUE_MAX {
-            queue.events.push_back(event);
-        } else {
-            queue.events.clear();
-            queue.needs_snapshot = true;
-        }
-        drop(queue);
-        self.ready.notify_one();
-    }
-
-    fn resync(&self) {
-        self.lock().needs_snapshot = true;
-        self.ready.notify_one();
-    }
-
-    fn fail(&self, error: &Arc<Error>) {
-        self.lock().failed = Some(Arc::clone(error));
-        self.ready.notify_one();
     }
 }
 

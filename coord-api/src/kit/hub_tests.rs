@@ -2,6 +2,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::*;
+use crate::kit::watcher::EVENTS_MAX;
 use crate::{ErrorKind, Meta, Version};
 
 fn by_name(entries: &[&Entry]) -> Vec<Child> {
@@ -91,7 +92,7 @@ async fn a_slow_watcher_gets_a_snapshot_and_not_a_hole() {
     hub.reset(rev(1), vec![]);
     let mut slow = Arc::clone(&hub).watch(Start::Snapshot);
     assert!(matches!(slow.next().await, Some(Ok(WatchEvent::Snapshot { .. }))));
-    let many = QUEUE_MAX as u64 + 2;
+    let many = EVENTS_MAX as u64 + 2;
     for n in 2..2 + many {
         hub.apply(rev(n), vec![Change::Put(entry("/q/a", 2, n))]);
     }
@@ -124,4 +125,24 @@ async fn the_end_of_the_feed_reaches_everybody_once() {
     assert_eq!(hub.wait(&Seen::Exists(key("/q/a"))).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
     assert_eq!(events.next().await.unwrap().unwrap_err().kind(), ErrorKind::PermissionDenied);
     assert!(events.next().await.is_none());
+}
+
+#[tokio::test]
+async fn large_values_make_a_snapshot_long_before_many_small_ones_do() {
+    let hub = hub();
+    hub.reset(rev(1), vec![]);
+    let mut slow = Arc::clone(&hub).watch(Start::Snapshot);
+    assert!(matches!(slow.next().await, Some(Ok(WatchEvent::Snapshot { .. }))));
+    for n in 2..42 {
+        let entry = Entry { value: vec![0; 1_000_000].into(), ..entry("/q/a", 2, n) };
+        hub.apply(rev(n), vec![Change::Put(entry)]);
+    }
+    assert!(
+        matches!(slow.next().await, Some(Ok(WatchEvent::Snapshot { revision, .. })) if revision == rev(41))
+    );
+    let mut resumed = Arc::clone(&hub).watch(Start::After(rev(1)));
+    assert!(
+        matches!(resumed.next().await, Some(Ok(WatchEvent::Snapshot { .. }))),
+        "40 MB of history were kept"
+    );
 }

@@ -9,14 +9,17 @@
 //! | [`Backoff`] | how long to wait before trying again |
 
 mod backoff;
+mod change_log;
 mod hub;
 mod hubs;
 mod lease;
 mod runtime;
 mod wakers;
+mod watcher;
 
 pub use backoff::Backoff;
-pub use hub::{Change, Hub, LineOrder};
+pub use change_log::Change;
+pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
 pub use lease::{Lease, Stamp};
 pub use runtime::Runtime;
