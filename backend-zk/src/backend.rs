@@ -51,7 +51,7 @@ impl Backend for ZkBackend {
         guarantees.check_survives_recreate = false;
         guarantees.linearizable_reads = false;
         guarantees.durability =
-            if facts.standalone == Some(true) { Durability::Restart } else { Durability::Quorum };
+            if facts.standalone == Some(false) { Durability::Quorum } else { Durability::Restart };
         guarantees.can_lose_acknowledged_writes = false;
         BackendInfo::new("zk", facts.name(), Limits::PORTABLE, guarantees)
             .with_warnings(warnings(&self.core.settings, facts))

@@ -1,9 +1,11 @@
 //! Opening a store by its URL.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use coord_api::{Backend, BackendFactory, Config, Dir, Error, ErrorKind, OptionSpec, Result};
+use coord_api::{
+    Backend, BackendFactory, Config, Dir, Error, ErrorKind, OptionSpec, Result, Retry, kit::Backoff,
+};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -14,6 +16,8 @@ use crate::{
     probe::{no_session, probe},
     settings::{OPTIONS, Settings},
 };
+
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// Opens ZooKeeper ensembles: `zk://host:2181,host:2181/chroot`, and `zks://` for TLS (feature `tls`).
 ///
@@ -35,12 +39,11 @@ impl BackendFactory for ZkFactory {
         let settings = Settings::read(config)?;
         // A little less than what whoever called allows, so that the error says what it was.
         let deadline = Instant::now() + settings.connect_timeout.mul_f64(0.9);
-        let facts = probe(&settings, deadline).await?;
-        let open = Base::open(settings.connector.clone(), settings.base_ttl);
-        let base = timeout_at(deadline, open)
-            .await
-            .unwrap_or_else(|_| Err(Error::unavailable("no answer within connect_timeout")))
-            .map_err(no_session)?;
+        let mut facts = probe(&settings, deadline).await?;
+        let base = open(&settings, deadline).await?;
+        if facts.standalone.is_none() {
+            facts.standalone = ensemble(&base, deadline).await;
+        }
         let core = Core::new(settings, facts, base);
         // The handle ends what was opened if the rest fails.
         let backend = ZkBackend::new(core);
@@ -62,6 +65,33 @@ impl ZkBackend {
         let inside = format!("{root}/x");
         core.make_parents(&conn, deadline, &inside).await.map_err(about)
     }
+}
+
+/// Opens the base connection; an ensemble that elects its leader just now gets until the deadline.
+async fn open(settings: &Settings, deadline: Instant) -> Result<Arc<Base>> {
+    let mut backoff = Backoff::new(BACKOFF_MAX);
+    loop {
+        let open = Base::open(settings.connector.clone(), settings.base_ttl);
+        match timeout_at(deadline, open).await {
+            Ok(Ok(base)) => return Ok(base),
+            Ok(Err(error)) => {
+                let delay = backoff.next_delay(&settings.connector.runtime);
+                if error.retry() != Retry::Safe || Instant::now() + delay >= deadline {
+                    return Err(no_session(error));
+                }
+                tokio::time::sleep(delay).await;
+            }
+            Err(_) => return Err(no_session(Error::unavailable("no answer within connect_timeout"))),
+        }
+    }
+}
+
+/// `Some(false)` if the server's configuration names several servers. That it names none proves nothing.
+async fn ensemble(base: &Base, deadline: Instant) -> Option<bool> {
+    let conn = base.conn(deadline).await.ok()?;
+    let (config, _) = conn.get(deadline, "/zookeeper/config".to_owned(), false).await.ok()?;
+    let servers = String::from_utf8_lossy(&config).lines().filter(|line| line.starts_with("server.")).count();
+    (servers > 1).then_some(false)
 }
 
 async fn exists(conn: &Conn, deadline: Instant, path: &str) -> Result<bool> {

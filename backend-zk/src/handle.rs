@@ -96,12 +96,14 @@ impl Core {
         self.trees.close(Self::closed_error);
         let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
         let closing = sessions.iter().map(|session| coord_api::SessionDriver::close(&**session));
-        let ended = futures::future::join_all(closing).await;
-        // The base owns no keys: it expires by itself if the server does not hear of its end.
-        let _ = self.base.close().await;
-        if let Some(one_shots) = self.one_shots.get() {
-            let _ = one_shots.close().await;
-        }
+        let one_shots = async {
+            match self.one_shots.get() {
+                Some(base) => base.close().await,
+                None => Ok(()),
+            }
+        };
+        // Only sessions own keys: the others expire by themselves if the server does not hear of their end.
+        let (ended, _, _) = futures::join!(futures::future::join_all(closing), self.base.close(), one_shots);
         ended.into_iter().collect()
     }
 

@@ -267,6 +267,43 @@ async fn a_handle_sees_its_own_writes_whichever_server_its_sessions_are_on() {
     cluster.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn the_loss_of_any_one_of_three_servers_ends_nothing() {
+    let Provider::Local(bin) = Provider::choose(Kind::ZooKeeper).await.unwrap() else { return };
+    let mut cluster = Cluster::start_three(Kind::ZooKeeper, &Provider::Local(bin), options()).await.unwrap();
+    let coord = open(&cluster.url()).await;
+    let session = coord.session(Duration::from_secs(30)).await.unwrap();
+    session.coord().create("/s/mine", "", Lifetime::Session).await.unwrap().unwrap();
+    let mut stream = coord.watch("/w").await.unwrap();
+    assert!(matches!(next(&mut stream).await, WatchEvent::Snapshot { .. }));
+    for node in 0..3 {
+        cluster.nodes_mut()[node].kill().await.unwrap();
+        let name = format!("/w/{node}");
+        eventually("writes go on", || async { session.coord().put(name.as_str(), "").await.is_ok() }).await;
+        within("the watch goes on", async {
+            loop {
+                match next(&mut stream).await {
+                    WatchEvent::Put(entry) if entry.key.as_str() == name => return,
+                    WatchEvent::Snapshot { entries, .. }
+                        if entries.iter().any(|entry| entry.key.as_str() == name) =>
+                    {
+                        return;
+                    }
+                    _ => {}
+                }
+            }
+        })
+        .await;
+        assert!(session.is_valid(), "{:?}", session.state());
+        cluster.nodes_mut()[node].restart().await.unwrap();
+    }
+    let latest = coord.clone().with_freshness(Freshness::Latest);
+    let entry = latest.get("/s/mine").await.unwrap().unwrap();
+    assert_eq!(entry.meta.owner.as_ref(), Some(session.id()));
+    coord.close().await.unwrap();
+    cluster.stop().await.unwrap();
+}
+
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

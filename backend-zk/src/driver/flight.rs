@@ -80,6 +80,11 @@ impl Conn {
                     .with_retry(Retry::Safe)
             })?
             .map_err(|_| self.over())?;
+        if Instant::now() >= deadline {
+            return Err(Error::new(ErrorKind::Timeout, "the deadline has passed")
+                .with_retry(Retry::Safe)
+                .into());
+        }
         let client = self.client()?;
         let mut closing = self.closing.subscribe();
         let reply = AssertUnwindSafe(request(client)).catch_unwind().boxed();
