@@ -9,11 +9,15 @@ local path = call('ZRANGEBYLEX', INDEX, '[' .. prefix .. name, '(' .. prefix .. 
 local record = path and call('HGET', RECORDS, path)
 local created = record and parse(record)
 if record and not created then fail('MALFORMED ' .. path) end
-if not created then
+if created then
+  -- WAIT counts from the last write of its own connection: without one here it would confirm nothing.
+  call('HSET', META, 'rev', text(rev))
+else
   created = rev + 1
   path = prefix .. name .. string.format('%020.0f', created)
   local owner = ephemeral == '1' and sid or ''
   record = make(created, owner, value)
+  -- Keys of a wrong type must show before the first write.
   call('HGET', RECORDS, path)
   call('ZCARD', OWNED)
   commit(created, { event('P', path, record) })
