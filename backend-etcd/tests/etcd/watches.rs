@@ -133,6 +133,11 @@ async fn every_kind_of_waiting_ends_when_it_must() {
 #[tokio::test]
 async fn a_quiet_watch_is_asked_whether_it_lives_and_tells_how_far_it_is() {
     let server = server!();
+    let version: Vec<u32> = server.version().split('.').map(|part| part.parse().unwrap_or(0)).collect();
+    if version < vec![3, 4, 25] || (version >= vec![3, 5] && version < vec![3, 5, 8]) {
+        println!("left out: answers of etcd {} may overtake events, so it is not asked", server.version());
+        return;
+    }
     let store = open(&server.url()).await.unwrap();
     let mut stream = watch(&store, "/d", Start::Snapshot).await;
     let began = next(&mut stream).await.revision();
