@@ -1,4 +1,5 @@
 //! Opening stores: what works, and what is said when it does not.
+#![cfg(feature = "memory")]
 
 use std::{sync::Arc, time::Duration};
 
