@@ -49,7 +49,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// The kind and retry class of a gRPC status (`reference/etcd-redis.md`, A.3).
+/// The kind and retry class of a gRPC status.
 ///
 /// `etcdserver:` messages are matched by their text: etcd maps many different errors to one code.
 pub(crate) fn classify(status: i32, message: &str, call: Call) -> (ErrorKind, Retry) {

@@ -42,7 +42,7 @@ pub struct Limits {
     pub value_max_bytes: usize,
     /// Largest request: all keys and values of a transaction, in bytes.
     pub request_max_bytes: usize,
-    /// Most checks, and most writes, in a transaction.
+    /// Most checks and writes in a transaction, together.
     pub txn_max_ops: usize,
     /// Shortest session; shorter is refused. The server may grant longer.
     pub session_ttl_min: Duration,
@@ -53,8 +53,8 @@ pub struct Limits {
 impl Limits {
     /// What every store of this project takes, so that code that runs on one runs on all.
     ///
-    /// Values and requests up to 1,000,000 bytes (ZooKeeper's packet is 1 MiB with its envelope), 128 operations
-    /// (etcd), sessions from 100 ms to a day.
+    /// Values and requests up to 1,000,000 bytes (ZooKeeper's packet is 1 MiB with its envelope), 128 checks
+    /// and writes together (etcd compares once for each), sessions from 100 ms to a day.
     pub const PORTABLE: Self = Self {
         value_max_bytes: 1_000_000,
         request_max_bytes: 1_000_000,
@@ -118,8 +118,8 @@ pub enum Durability {
 
 /// What a store promises beyond what all of them do.
 ///
-/// Recipes may not read this; it is for people, for the suite (which fails if a store is stronger or weaker than it
-/// says), and for the warning that exclusion is at risk.
+/// Recipes may not read this; it is for people, for the suite, which chooses what to assert by it, and for the warning
+/// that exclusion is at risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarantees {
     /// A watcher sees every change; otherwise only the latest of several in a row.
@@ -128,7 +128,8 @@ pub struct Guarantees {
     pub watch_resumes: bool,
     /// [`Check::Version`](crate::Check::Version) is not fooled by a key that was deleted and created again.
     pub check_survives_recreate: bool,
-    /// Reads of [`Freshness::Session`](crate::Freshness::Session) already see every acknowledged write.
+    /// A `get` of [`Freshness::Session`](crate::Freshness::Session) already sees every acknowledged write. A `list` may
+    /// still be answered from the copy of a watched directory.
     pub linearizable_reads: bool,
     /// What an acknowledged write survives.
     pub durability: Durability,

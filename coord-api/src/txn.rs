@@ -228,11 +228,14 @@ impl Txn {
         if self.ops.is_empty() && self.checks.is_empty() {
             return Err(Error::invalid("an empty transaction"));
         }
-        let count = self.ops.len().max(self.checks.len());
+        let count = self.ops.len() + self.checks.len();
         if count > limits.txn_max_ops {
-            return Err(Error::new(ErrorKind::LimitExceeded, "too many operations in one transaction")
-                .with_context("operations", count)
-                .with_context("limit", limits.txn_max_ops));
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                "too many checks and writes in one transaction",
+            )
+            .with_context("count", count)
+            .with_context("limit", limits.txn_max_ops));
         }
         let mut written = HashSet::new();
         let mut total = 0;

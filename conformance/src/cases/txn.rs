@@ -160,9 +160,16 @@ async fn one_hundred_and_twenty_eight_operations_fit(cx: Arc<Cx>) -> CaseResult 
     let commit = coord.commit(txn).await?.committed().expect("nothing stands against it");
     assert_eq!(commit.written.len(), most);
     assert_eq!(coord.list("/m").await?.children.len(), most);
-    let txn = (0..most)
-        .fold(Txn::new(), |txn, i| txn.check_exists(key(&format!("/m/{i}"))).delete(key(&format!("/m/{i}"))));
+    let half = most / 2;
+    let txn = (0..half).fold(Txn::new(), |txn, i| {
+        txn.check_exists(key(&format!("/m/{}", i + half))).delete(key(&format!("/m/{i}")))
+    });
     assert!(coord.commit(txn).await?.is_committed());
+    assert_eq!(coord.list("/m").await?.children.len(), most - half);
+    let too_many = (0..=half).fold(Txn::new(), |txn, i| {
+        txn.check_absent(key(&format!("/n/{i}"))).put(key(&format!("/m/{i}")), "")
+    });
+    assert_eq!(coord.commit(too_many).await.expect_err("one too many").kind(), ErrorKind::LimitExceeded);
     Ok(())
 }
 

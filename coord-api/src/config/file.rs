@@ -18,6 +18,7 @@ const NOT_OPTIONS: &[&str] = &["COORD_URL", "COORD_CONFIG"];
 ///
 /// connect_timeout = "2s"
 /// namespace = "orders"
+/// username = "orders"
 /// password_file = "/run/secrets/zk"
 /// ```
 ///

@@ -34,9 +34,9 @@ impl Host {
 /// `Display` shows the password or any option value.
 ///
 /// ```
-/// let url = coord_api::StoreUrl::parse("zk://alice:s3cret@zk1:2181,zk2:2181/app?session_ttl=15s")?;
+/// let url = coord_api::StoreUrl::parse("zk://alice:s3cret@zk1:2181,zk2:2181/app?connect_timeout=2s")?;
 /// assert_eq!((url.scheme(), url.hosts().len(), url.path().as_str()), ("zk", 2, "/app"));
-/// assert_eq!(url.to_string(), "zk://alice:***@zk1:2181,zk2:2181/app?session_ttl=***");
+/// assert_eq!(url.to_string(), "zk://alice:***@zk1:2181,zk2:2181/app?connect_timeout=***");
 /// # Ok::<(), coord_api::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
