@@ -1,0 +1,207 @@
+//! Several contenders for one lock, with an empty critical section.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use coord::{Coord, Lock, Session};
+use etcd_client::{Client, LockOptions};
+use futures::future::try_join_all;
+use tokio::task::JoinHandle;
+
+use crate::{
+    Result,
+    counters::{Counters, Reader, growth},
+    stats::percentile,
+};
+
+/// Sessions outlive any repetition, and renew rarely enough not to show in the counts.
+const TTL: Duration = Duration::from_secs(30);
+
+/// Somebody who takes the lock and gives it back.
+pub(crate) enum Contender {
+    /// Our lock, with a session of its own.
+    Coord { lock: Lock, session: Session },
+    /// The lock service of the etcd server, with a connection and a lease of its own.
+    Etcd { client: Client, lease: i64, name: String, keeping: JoinHandle<()> },
+}
+
+impl Contender {
+    /// `count` contenders of one process: one handle, a session each.
+    pub(crate) async fn ours(coord: &Coord, name: &str, count: usize) -> Result<Arc<[Contender]>> {
+        let make = async |_| {
+            let session = coord.session(TTL).await?;
+            Ok::<_, crate::Failure>(Contender::Coord { lock: Lock::new(&session, name)?, session })
+        };
+        Ok(try_join_all((0..count).map(make)).await?.into())
+    }
+
+    /// `count` users of etcd's own lock service.
+    pub(crate) async fn etcds(endpoint: &str, name: &str, count: usize) -> Result<Arc<[Contender]>> {
+        let make = async |_| {
+            let mut client = Client::connect([endpoint], None).await?;
+            let ttl = i64::try_from(TTL.as_secs())?;
+            let lease = client.lease_grant(ttl, None).await?.id();
+            let (mut keeper, mut answers) = client.lease_keep_alive(lease).await?;
+            let keeping = tokio::spawn(async move {
+                while keeper.keep_alive().await.is_ok() && answers.message().await.is_ok() {
+                    tokio::time::sleep(TTL / 3).await;
+                }
+            });
+            Ok::<_, crate::Failure>(Contender::Etcd { client, lease, name: name.to_owned(), keeping })
+        };
+        Ok(try_join_all((0..count).map(make)).await?.into())
+    }
+
+    async fn cycle(&self, race: &Race, me: usize) -> Result<()> {
+        match self {
+            Contender::Coord { lock, .. } => {
+                let guard = lock.acquire().await?;
+                race.entered(me);
+                race.leaves();
+                guard.release().await?;
+            }
+            Contender::Etcd { client, lease, name, .. } => {
+                let mut client = client.clone();
+                let options = LockOptions::new().with_lease(*lease);
+                let held = client.lock(name.as_str(), Some(options)).await?;
+                race.entered(me);
+                race.leaves();
+                client.unlock(held.key()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the session or lease.
+    pub(crate) async fn end(&self) -> Result<()> {
+        match self {
+            Contender::Coord { session, .. } => session.close().await?,
+            Contender::Etcd { client, lease, keeping, .. } => {
+                keeping.abort();
+                client.clone().lease_revoke(*lease).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all contenders of one repetition tell.
+#[derive(Debug)]
+struct Race {
+    clock: Instant,
+    recording: AtomicBool,
+    over: AtomicBool,
+    inside: AtomicU64,
+    overlaps: AtomicU64,
+    /// When the last holder began to give back, in microseconds; 0 once it was taken into account.
+    released: AtomicU64,
+    counts: Vec<AtomicU64>,
+    hand_offs: Mutex<Vec<u64>>,
+}
+
+impl Race {
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn entered(&self, me: usize) {
+        let now = self.now();
+        if self.inside.fetch_add(1, Ordering::SeqCst) != 0 {
+            self.overlaps.fetch_add(1, Ordering::SeqCst);
+        }
+        let released = self.released.swap(0, Ordering::SeqCst);
+        if self.recording.load(Ordering::SeqCst) {
+            self.counts[me].fetch_add(1, Ordering::SeqCst);
+            if released != 0 {
+                let mut taken = self.hand_offs.lock().unwrap_or_else(PoisonError::into_inner);
+                taken.push(now.saturating_sub(released));
+            }
+        }
+    }
+
+    fn leaves(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        self.released.store(self.now(), Ordering::SeqCst);
+    }
+}
+
+/// What one repetition gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Figures {
+    pub(crate) per_s: f64,
+    /// From the call that gives back to the return of the next acquire.
+    pub(crate) hand_off_p50_ms: f64,
+    pub(crate) hand_off_p99_ms: f64,
+    /// Of the contender with the fewest.
+    pub(crate) fewest: u64,
+    /// Of the contender with the most.
+    pub(crate) most: u64,
+    /// Times that two held the lock at once.
+    pub(crate) overlaps: u64,
+    /// Server work for one acquisition.
+    pub(crate) work: Counters,
+    /// Requests for one acquisition that a proxy counted, where there was one.
+    pub(crate) requests: Option<f64>,
+}
+
+/// Lets them contend: for `settle` unrecorded, then for `span`. `requests` is read at both ends of it.
+pub(crate) async fn run(
+    contenders: &Arc<[Contender]>,
+    reader: &Reader,
+    (settle, span): (Duration, Duration),
+    requests: Option<&(dyn Fn() -> u64 + Sync)>,
+) -> Result<Figures> {
+    let race = Arc::new(Race {
+        clock: Instant::now(),
+        recording: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        inside: AtomicU64::new(0),
+        overlaps: AtomicU64::new(0),
+        released: AtomicU64::new(0),
+        counts: contenders.iter().map(|_| AtomicU64::new(0)).collect(),
+        hand_offs: Mutex::default(),
+    });
+    let contending: Vec<_> = (0..contenders.len())
+        .map(|me| {
+            let (contenders, race) = (Arc::clone(contenders), Arc::clone(&race));
+            tokio::spawn(async move {
+                while !race.over.load(Ordering::SeqCst) {
+                    contenders[me].cycle(&race, me).await?;
+                }
+                Ok::<_, crate::Failure>(())
+            })
+        })
+        .collect();
+    tokio::time::sleep(settle).await;
+    let before = reader.read().await?;
+    let (began, asked) = (Instant::now(), requests.map(|count| count()));
+    race.recording.store(true, Ordering::SeqCst);
+    tokio::time::sleep(span).await;
+    race.recording.store(false, Ordering::SeqCst);
+    let asked = requests.map(|count| count()).zip(asked);
+    let seconds = began.elapsed().as_secs_f64();
+    let after = reader.read().await?;
+    race.over.store(true, Ordering::SeqCst);
+    for ended in try_join_all(contending).await? {
+        ended?;
+    }
+    let counts: Vec<u64> = race.counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    let acquisitions: u64 = counts.iter().sum();
+    let each = (acquisitions as f64).max(1.0);
+    let mut taken = std::mem::take(&mut *race.hand_offs.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Figures {
+        per_s: acquisitions as f64 / seconds,
+        hand_off_p50_ms: percentile(&mut taken, 50) as f64 / 1000.0,
+        hand_off_p99_ms: percentile(&mut taken, 99) as f64 / 1000.0,
+        fewest: counts.iter().copied().min().unwrap_or(0),
+        most: counts.iter().copied().max().unwrap_or(0),
+        overlaps: race.overlaps.load(Ordering::SeqCst),
+        work: growth(&before, &after, each),
+        requests: asked.map(|(after, before)| (after - before) as f64 / each),
+    })
+}
