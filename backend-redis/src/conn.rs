@@ -1,6 +1,6 @@
 //! One connection: made, checked, and used for scripts.
 
-use std::{future::Future, time::Duration};
+use std::{collections::HashMap, future::Future, time::Duration};
 
 use coord_api::{Error, ErrorKind, Result, Retry};
 use redis::{
@@ -67,6 +67,11 @@ impl Conn {
             info.query_async(&mut driver).await.map_err(|e| about(classify(&e, during).error))?;
         let server = ServerInfo::parse(&text);
         server.check().map_err(about)?;
+        // Not every user may ask this; then it stays unknown, and counts as a risk.
+        let fsync: RedisResult<HashMap<String, String>> =
+            cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut driver).await;
+        let fsync = fsync.ok().and_then(|mut settings| settings.remove("appendfsync"));
+        let server = server.with_fsync(fsync.as_deref());
         Ok(Self { driver, settings: settings.clone(), host, server, broken })
     }
 

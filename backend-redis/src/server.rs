@@ -20,6 +20,8 @@ pub(crate) struct ServerInfo {
     eviction: String,
     /// Whether there is an append-only file.
     pub(crate) aof: bool,
+    /// Whether each write is on the disk before it is acknowledged; `None` if the server does not let us ask.
+    pub(crate) synced: Option<bool>,
 }
 
 impl ServerInfo {
@@ -40,7 +42,14 @@ impl ServerInfo {
             replicas: field("connected_slaves").parse().unwrap_or(0),
             eviction: field("maxmemory_policy").to_owned(),
             aof: field("aof_enabled") == "1",
+            synced: None,
         }
+    }
+
+    /// The same with what `CONFIG GET appendfsync` told, if it told anything.
+    pub(crate) fn with_fsync(mut self, policy: Option<&str>) -> Self {
+        self.synced = policy.map(|policy| policy == "always");
+        self
     }
 
     /// Refuses a server that cannot hold the state.
@@ -67,7 +76,7 @@ impl ServerInfo {
 
     /// Whether acknowledged writes can be lost.
     pub(crate) const fn loses_writes(&self) -> bool {
-        !self.aof || self.replicas > 0
+        !self.aof || self.replicas > 0 || !matches!(self.synced, Some(true))
     }
 
     /// What is risky about the server as it is set up.
@@ -77,6 +86,21 @@ impl ServerInfo {
             out.push(
                 "Redis runs without an append-only file: a restart loses locks and data, and two clients may hold \
                  one lock afterwards; set appendonly yes, and compare fencing tokens where it matters"
+                    .to_owned(),
+            );
+        }
+        if self.aof && self.synced == Some(false) {
+            out.push(
+                "Redis does not sync its append-only file at every write: a power cut loses the last ones, and two \
+                 clients may hold one lock afterwards; set appendfsync always, or compare fencing tokens where it \
+                 matters"
+                    .to_owned(),
+            );
+        }
+        if self.aof && self.synced.is_none() {
+            out.push(
+                "Redis does not tell its appendfsync: unless it is always, a power cut loses the last writes; allow \
+                 +config|get to let coord see it"
                     .to_owned(),
             );
         }
@@ -120,15 +144,22 @@ mod tests {
 
     #[test]
     fn only_an_append_only_file_without_replicas_keeps_what_was_acknowledged() {
-        let rows = [("aof_enabled:1", false, 0), ("aof_enabled:0", true, 1), ("", true, 1)];
-        for (extra, loses, warnings) in rows {
+        let rows = [
+            ("aof_enabled:1", Some("always"), false, 0),
+            ("aof_enabled:1", Some("everysec"), true, 1),
+            ("aof_enabled:1", None, true, 1),
+            ("aof_enabled:0", Some("always"), true, 1),
+            ("", None, true, 1),
+        ];
+        for (extra, fsync, loses, warnings) in rows {
+            let server = info(extra).with_fsync(fsync);
             assert_eq!(
-                (info(extra).loses_writes(), info(extra).warnings().len()),
+                (server.loses_writes(), server.warnings().len()),
                 (loses, warnings),
-                "{extra}"
+                "{extra} {fsync:?}"
             );
         }
-        let replicated = info("aof_enabled:1\r\nconnected_slaves:2");
+        let replicated = info("aof_enabled:1\r\nconnected_slaves:2").with_fsync(Some("always"));
         assert!(replicated.loses_writes() && replicated.warnings().len() == 1);
     }
 }
