@@ -28,7 +28,7 @@ pub(crate) async fn run(speed: &Speed, server: &Server, report: &mut Report) -> 
         sides.push(raw::ours(&coord, operation).await?);
         let requests = requests(server, operation).await?;
         let what = format!("{store}: requests for a {}", operation.name());
-        report.claims.push(Claim::new(what, Bound::AtMost(1.0), requests.clone(), true));
+        report.claims.push(Claim::new(what, Bound::AtMost(1.0), requests.clone(), false));
         for tasks in TASKS {
             // Interleaved: what disturbs the machine for a while disturbs all sides.
             let mut found: Vec<Vec<Load>> = sides.iter().map(|_| Vec::new()).collect();
