@@ -7,6 +7,7 @@
 #   DIR/bin/  etcd etcdctl                                        etcd 3.5
 #             redis-server redis-cli valkey-server valkey-cli     Redis 8, Valkey 8
 #             zk-server  zk-server-3.8                            ZooKeeper 3.9 and 3.8
+#             curator                                             java with Curator 5.4 on its class path
 #
 # Needs a Debian 12 or 13 (or a close relative) with apt-get, dpkg-deb and Java 11
 # or newer. Packages are downloaded through apt, which checks their signatures,
@@ -60,6 +61,8 @@ libraries=(libc6 libssl3t64 liblzf1 libjemalloc2 libatomic1 libstdc++6 libgcc-s1
 # loads. Netty and tcnative are for the TLS port.
 jars=(libzookeeper-java libslf4j-java libdropwizard-metrics-java libcommons-io-java libsnappy-java
   libnetty-java libnetty-tcnative-java)
+# Curator's locks, which ours must respect. Its ZooKeeper client is 3.8's.
+curator=(libcurator-client-java libcurator-framework-java libcurator-recipes-java libguava-java)
 
 # A private apt: own lists, own cache, own (empty) status file. Nothing of the
 # host's is written, so a plain user can run it.
@@ -89,8 +92,8 @@ echo "fetch-servers: reading package lists"
 apt update
 echo "fetch-servers: etcd 3.5, Redis 8, Valkey 8, ZooKeeper 3.9 ($new)"
 fetch "$new" "${servers[@]}" "${libraries[@]}" "${jars[@]}"
-echo "fetch-servers: ZooKeeper 3.8 ($old)"
-fetch "$old" "${jars[@]}"
+echo "fetch-servers: ZooKeeper 3.8 and Curator 5.4 ($old)"
+fetch "$old" "${jars[@]}" "${curator[@]}"
 
 # wrap NAME BODY: a launcher that finds its tree by its own place, so that DIR can
 # be moved. Each ends in exec: the process id the test harness sees is the server's.
@@ -124,6 +127,12 @@ exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Xmx${ZK_HEAP:-96m} -XX:+UseSerialGC -X
 }
 zookeeper zk-server "$new"
 zookeeper zk-server-3.8 "$old"
+wrap curator "j=\$d/$old/usr/share/java cp="'
+for jar in curator-recipes curator-framework curator-client guava zookeeper-jute slf4j-api slf4j-nop \
+  metrics-core commons-io snappy-java netty-all zookeeper; do
+  [ ! -e "$j/$jar.jar" ] || cp=$cp${cp:+:}$j/$jar.jar
+done
+exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$cp" "$@"'
 
 rm -rf "$apt"
 echo "$stamp" >"$dir/.stamp"
