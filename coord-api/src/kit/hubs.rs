@@ -78,7 +78,10 @@ impl Hubs {
             }
             tokio::select! {
                 biased;
-                _ = users.wait_for(|users| *users > 0) => {}
+                // An error means that it was closed or forgotten, and that its last user is gone since.
+                came = users.wait_for(|users| *users > 0) => if came.is_err() {
+                    return;
+                },
                 () = tokio::time::sleep(LINGER) => {
                     let mut slots = self.lock();
                     // Looked at under the lock: a user may have come while the timer fired.
@@ -151,5 +154,66 @@ impl Deref for HubRef {
 impl Drop for HubRef {
     fn drop(&mut self) {
         self.users.send_modify(|users| *users -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, ErrorKind};
+
+    /// A hub with one user, and the end of its feed.
+    fn in_use(hubs: &Hubs) -> (HubRef, tokio::task::JoinHandle<()>) {
+        let dir = Dir::parse("/d").unwrap();
+        let mut feed = None;
+        let used = hubs.get_or_start(
+            &dir,
+            || Hub::new(dir.clone(), |_| Vec::new()),
+            |hub| {
+                let hubs = hubs.clone();
+                feed = Some(tokio::spawn(async move { hubs.unused(&hub).await }));
+            },
+        );
+        (used, feed.unwrap())
+    }
+
+    /// In real time: a feed that spins would keep a paused clock from moving.
+    async fn ends(feed: tokio::task::JoinHandle<()>) {
+        tokio::time::timeout(Duration::from_secs(2), feed).await.expect("the feed ends").unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_feed_of_a_closed_hub_ends_with_its_last_user() {
+        let hubs = Hubs::default();
+        let (used, feed) = in_use(&hubs);
+        tokio::task::yield_now().await;
+        hubs.close(|| Error::new(ErrorKind::Closed, "closed"));
+        drop(used);
+        ends(feed).await;
+    }
+
+    #[tokio::test]
+    async fn the_feed_of_a_forgotten_hub_ends_with_its_last_user() {
+        let hubs = Hubs::default();
+        let (used, feed) = in_use(&hubs);
+        tokio::task::yield_now().await;
+        hubs.forget(&used.hub);
+        drop(used);
+        ends(feed).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hub_lingers_for_the_next_user() {
+        let hubs = Hubs::default();
+        let dir = Dir::parse("/d").unwrap();
+        let (used, feed) = in_use(&hubs);
+        drop(used);
+        tokio::time::sleep(LINGER / 2).await;
+        let again = hubs.live(&dir).expect("it lingers");
+        tokio::time::sleep(LINGER * 2).await;
+        assert!(hubs.live(&dir).is_some(), "in use");
+        drop(again);
+        feed.await.unwrap();
+        assert!(hubs.live(&dir).is_none());
     }
 }
