@@ -28,6 +28,7 @@ mod cx;
 mod fixture;
 #[cfg(feature = "labs")]
 pub mod labs;
+mod late_joins;
 mod look_counter;
 mod report;
 mod run;

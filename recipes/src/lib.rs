@@ -12,6 +12,7 @@
 mod guard;
 mod lock;
 mod queue;
+mod stragglers;
 
 pub use guard::LockGuard;
 pub use lock::Lock;

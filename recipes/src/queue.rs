@@ -16,12 +16,14 @@ use std::{
 
 use bytes::Bytes;
 use coord_api::{
-    Child, Coord, Dir, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate, Result,
-    Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
+    Child, Dir, Error, ErrorKind, Key, Lifetime, Listing, Nonce, OrderedCreate, Result, Retry, Revision,
+    Seen, Session, Tag, Txn, kit::Backoff,
 };
 
+use crate::stragglers::sweep;
+
 /// Longest pause between tries to join, look or leave.
-const RETRY_CAP: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_CAP: Duration = Duration::from_secs(1);
 
 /// Whether it is our turn, given the line and our index in it.
 pub(crate) enum Verdict {
@@ -231,28 +233,5 @@ async fn delete_surely(session: &Session, key: &Key) -> Result<()> {
             return Err(error);
         }
         backoff.sleep(&coord.runtime()).await;
-    }
-}
-
-/// Deletes whatever entries carry our nonce.
-async fn sweep(session: &Session, dir: &Dir, nonce: Nonce) {
-    let coord: Coord = session.coord().clone().with_freshness(Freshness::Latest);
-    let mut backoff = Backoff::new(RETRY_CAP);
-    while session.is_valid() {
-        match coord.list(dir).await {
-            Ok(line) => {
-                for child in line.children.iter().filter(|child| child.nonce == Some(nonce)) {
-                    if let Err(error) = delete_surely(session, &child.key).await {
-                        tracing::warn!(key = %child.key, %error, "an entry stays in the line until its session ends");
-                    }
-                }
-                return;
-            }
-            Err(error) if error.retry() == Retry::Never => {
-                tracing::warn!(%dir, %error, "cannot look for entries of a failed join; they go with the session");
-                return;
-            }
-            Err(_) => backoff.sleep(&coord.runtime()).await,
-        }
     }
 }

@@ -18,6 +18,7 @@ mod keys;
 mod kv;
 mod lock;
 mod lock_faults;
+mod lock_late;
 mod namespace;
 mod ordered;
 mod restart;
@@ -29,7 +30,7 @@ mod watch;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 13] = [
+const GROUPS: [&[Case]; 14] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -42,6 +43,7 @@ const GROUPS: [&[Case]; 13] = [
     lock::CASES,
     faults::CASES,
     lock_faults::CASES,
+    lock_late::CASES,
     restart::CASES,
 ];
 
