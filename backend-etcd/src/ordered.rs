@@ -41,7 +41,9 @@ struct Line {
 /// Puts the entry if it is not there, and reads the line: in the same transaction, or from the mirror if there is one.
 pub(crate) async fn create(store: &Arc<Store>, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
     let held = store.owner(ctx)?;
-    let key = req.dir.key(&names::place(held.id(), req.lifetime, &req.tag, req.nonce))?;
+    // Not checked against the length of a key: the caller's directory was, and the name behind it is ours.
+    let place = names::place(held.id(), req.lifetime, &req.tag, req.nonce);
+    let key = Key::from_store(&format!("{}{place}", req.dir.prefix()));
     let lease = match req.lifetime {
         Lifetime::Session => held.lease(),
         Lifetime::Persistent => 0,

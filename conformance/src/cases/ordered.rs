@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coord_api::{
-    Child, Dir, ErrorKind, Freshness, Key, Lifetime, Nonce, Ordered, OrderedCreate, Session, Tag,
+    Child, Dir, ErrorKind, Freshness, Key, Lifetime, Nonce, Ordered, OrderedCreate, Seen, Session, Tag,
 };
 
-use crate::{CaseResult, Cx};
+use crate::{CaseResult, Cx, within};
 
 cases!("ordered", needs Store:
     the_line_is_the_order_of_arrival,
@@ -18,6 +18,7 @@ cases!("ordered", needs Store:
     revisions_grow_also_after_the_line_was_empty,
     what_is_no_place_stands_behind,
     joining_needs_a_session,
+    the_longest_directory_has_a_line,
 );
 
 fn request(dir: &str, nonce: Nonce) -> OrderedCreate {
@@ -155,5 +156,24 @@ async fn joining_needs_a_session(cx: Arc<Cx>) -> CaseResult {
     let after = coord.backend().create_ordered(&ctx, request("/q", nonce)).await;
     assert_eq!(after.expect_err("it is over").kind(), ErrorKind::SessionLost);
     assert!(coord.list("/q").await?.children.is_empty());
+    Ok(())
+}
+
+/// Promise: every directory that the grammar allows has a line, whatever the store appends for the names in it.
+async fn the_longest_directory_has_a_line(cx: Arc<Cx>) -> CaseResult {
+    let dir = format!("/{}", vec!["d".repeat(255); 4].join("/"));
+    assert_eq!(dir.len(), 1024);
+    let (a, b) = (cx.session().await?, cx.session().await?);
+    let (first, second) = (join(&a, &dir).await?, join(&b, &dir).await?);
+    let line = second.line.expect("every store of this project shows it");
+    assert_eq!(keys(&line.children), [&first.key, &second.key]);
+    assert_eq!(keys(&b.coord().list(dir.as_str()).await?.children), [&first.key, &second.key]);
+    let ahead = Seen::Exists(first.key.clone());
+    let waiting = tokio::spawn({
+        let coord = b.coord().clone();
+        async move { coord.wait(&ahead).await }
+    });
+    a.coord().delete(first.key).await?;
+    within("the one behind is told", waiting).await?.expect("no panic")?;
     Ok(())
 }
