@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use coord_api::{
@@ -28,13 +31,17 @@ pub(crate) struct Shared {
     dirs: Wakers<Dir>,
 }
 
+/// Where a store starts. Below 2^53 with room to grow: the smallest counter among the stores (Redis computes in
+/// doubles).
+fn first(runtime: &Runtime) -> u64 {
+    1 + (runtime.nonce().get() & 0xffff_ffff) as u64
+}
+
 impl MemoryStore {
     /// An empty store that starts at a random revision.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
-        // Below 2^53 with room to grow: the smallest counter among the stores (Redis computes in doubles).
-        let first = 1 + (runtime.nonce().get() & 0xffff_ffff) as u64;
-        Self::starting_at(Revision::new(first))
+        Self::starting_at(Revision::new(first(runtime)))
     }
 
     /// An empty store that starts at this revision, for tests of large numbers.
@@ -48,6 +55,8 @@ impl MemoryStore {
     }
 
     /// The store of this name in the process: the one that is there, or a new one.
+    ///
+    /// It goes with its last handle. A later one of the name is empty, and its revisions are larger all the same.
     #[must_use]
     pub fn named(name: &str, runtime: &Runtime) -> Self {
         static NAMED: OnceLock<Mutex<HashMap<String, Weak<Shared>>>> = OnceLock::new();
@@ -56,7 +65,10 @@ impl MemoryStore {
         if let Some(shared) = named.get(name).and_then(Weak::upgrade) {
             return Self(shared);
         }
-        let store = Self::new(runtime);
+        // Room for four thousand million revisions of the store before.
+        static EARLIER: AtomicU64 = AtomicU64::new(0);
+        let floor = EARLIER.fetch_add(1 << 33, Ordering::Relaxed);
+        let store = Self::starting_at(Revision::new(floor + first(runtime)));
         named.insert(name.to_owned(), Arc::downgrade(&store.0));
         store
     }
@@ -190,6 +202,23 @@ impl Shared {
             }
             Seen::Children(dir, revision) => state.children_changed(dir) != *revision,
             _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn revisions_grow_also_from_one_store_of_a_name_to_the_next() {
+        let runtime = Runtime::current().unwrap();
+        let mut last = Revision::ZERO;
+        for _ in 0..20 {
+            let store = MemoryStore::named("again", &runtime);
+            let revision = store.0.lock().revision;
+            assert!(revision > last, "{revision:?} after {last:?}");
+            last = revision;
         }
     }
 }
