@@ -27,7 +27,7 @@ pub(crate) enum Contender {
     /// Our lock, with a session of its own.
     Coord { lock: Lock, session: Session },
     /// The lock service of the etcd server, with a connection and a lease of its own.
-    Etcd { client: Client, lease: i64, name: String, keeping: JoinHandle<()> },
+    Etcd { client: Box<Client>, lease: i64, name: String, keeping: JoinHandle<()> },
 }
 
 impl Contender {
@@ -52,7 +52,12 @@ impl Contender {
                     tokio::time::sleep(TTL / 3).await;
                 }
             });
-            Ok::<_, crate::Failure>(Contender::Etcd { client, lease, name: name.to_owned(), keeping })
+            Ok::<_, crate::Failure>(Contender::Etcd {
+                client: Box::new(client),
+                lease,
+                name: name.to_owned(),
+                keeping,
+            })
         };
         Ok(try_join_all((0..count).map(make)).await?.into())
     }
@@ -66,12 +71,12 @@ impl Contender {
                 guard.release().await?;
             }
             Contender::Etcd { client, lease, name, .. } => {
-                let mut client = client.clone();
+                let mut locks = client.lock_client();
                 let options = LockOptions::new().with_lease(*lease);
-                let held = client.lock(name.as_str(), Some(options)).await?;
+                let held = locks.lock(name.as_str(), Some(options)).await?;
                 race.entered(me);
                 race.leaves();
-                client.unlock(held.key()).await?;
+                locks.unlock(held.key()).await?;
             }
         }
         Ok(())
@@ -83,7 +88,7 @@ impl Contender {
             Contender::Coord { session, .. } => session.close().await?,
             Contender::Etcd { client, lease, keeping, .. } => {
                 keeping.abort();
-                client.clone().lease_revoke(*lease).await?;
+                client.lease_client().revoke(*lease).await?;
             }
         }
         Ok(())

@@ -193,7 +193,7 @@ async fn redis(server: &Server, operation: Operation) -> Result<Vec<Side>> {
                 Side {
                     name: "redis EVALSHA of the same reads",
                     op: op(move |task| {
-                        let (mut connection, hash) = (comparable.clone(), hash.clone());
+                        let (mut connection, hash) = (comparable.clone(), Arc::clone(&hash));
                         async move { call(&mut connection, &hash, &key(task), None).await }
                     }),
                 },
@@ -216,7 +216,7 @@ async fn redis(server: &Server, operation: Operation) -> Result<Vec<Side>> {
                 Side {
                     name: "redis EVALSHA of the same writes",
                     op: op(move |task| {
-                        let (mut connection, hash) = (comparable.clone(), hash.clone());
+                        let (mut connection, hash) = (comparable.clone(), Arc::clone(&hash));
                         async move { call(&mut connection, &hash, &key(task), Some(&VALUE)).await }
                     }),
                 },
