@@ -118,7 +118,7 @@ impl Backend for MemoryBackend {
             let entry = match state.find_place(&req).cloned() {
                 Some(entry) => entry,
                 None => {
-                    let (entry, changes) = state.create_place(req, owner);
+                    let (entry, changes) = state.create_place(req, owner)?;
                     self.store.wake(&changes);
                     entry
                 }

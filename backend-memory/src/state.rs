@@ -91,20 +91,26 @@ impl State {
     pub(crate) fn check_leaves(&self, ops: &[Op]) -> Result<()> {
         let made: Vec<&Key> = ops.iter().filter(|op| !matches!(op, Op::Delete { .. })).map(Op::key).collect();
         for key in &made {
-            let below = key.as_dir();
-            let mut above = key.parent();
-            let mut taken =
-                self.below(&below).next().is_some() || made.iter().any(|other| below.contains(other));
-            while !above.is_root() && !taken {
-                let parent = Key::from_store(above.as_str());
-                taken = self.entries.contains_key(&parent);
-                above = parent.parent();
+            let dir = key.as_dir();
+            let made_below = || made.iter().copied().find(|other| dir.contains(other));
+            let below = self.below(&dir).next().map(|entry| &entry.key);
+            if let Some(other) = below.or_else(made_below) {
+                return Err(leaf_rule(key, other));
             }
-            if taken {
-                return Err(
-                    Error::invalid("a key cannot be above or below another key").with_context("key", key)
-                );
+            self.check_above(key)?;
+        }
+        Ok(())
+    }
+
+    /// The half of the leaf rule that concerns the keys above one that is made.
+    fn check_above(&self, key: &Key) -> Result<()> {
+        let mut above = key.parent();
+        while !above.is_root() {
+            let parent = Key::from_store(above.as_str());
+            if self.entries.contains_key(&parent) {
+                return Err(leaf_rule(key, &parent));
             }
+            above = parent.parent();
         }
         Ok(())
     }
@@ -145,9 +151,16 @@ impl State {
         self.entries.get(&place_key(req))
     }
 
-    pub(crate) fn create_place(&mut self, req: OrderedCreate, owner: &SessionId) -> (Entry, Vec<Change>) {
-        let revision = self.advance();
+    /// # Errors
+    /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the line would be below a key.
+    pub(crate) fn create_place(
+        &mut self,
+        req: OrderedCreate,
+        owner: &SessionId,
+    ) -> Result<(Entry, Vec<Change>)> {
         let key = place_key(&req);
+        self.check_above(&key)?;
+        let revision = self.advance();
         let owner = (req.lifetime == Lifetime::Session).then(|| owner.clone());
         let entry = Entry::new(
             key.clone(),
@@ -156,7 +169,7 @@ impl State {
         );
         let changes = vec![self.insert(key, req.value, owner)];
         self.log.push(revision, changes.clone());
-        (entry, changes)
+        Ok((entry, changes))
     }
 
     /// Ends a session: all its keys go at one revision.
@@ -205,6 +218,12 @@ impl State {
             self.children_changed.insert(dir, self.revision);
         }
     }
+}
+
+fn leaf_rule(key: &Key, other: &Key) -> Error {
+    Error::invalid("a key cannot be above or below another key (the leaf rule)")
+        .with_context("key", key)
+        .with_context("other", other)
 }
 
 /// Opaque and different after every write, also after a deletion and a new creation.

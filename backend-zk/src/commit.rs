@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::{
     driver::{Conn, Fault, Multi, MultiFault, MultiResult, Node, coord_version},
     handle::{Core, RACES_MAX, check_value, is_directory, lost_races},
+    leaves::check_leaves,
     plan::{Found, Plan, Planned, Step, keys_to_look_at, plan},
 };
 
@@ -37,11 +38,12 @@ impl Core {
         for op in txn.ops() {
             check_value(op.key(), op.value())?;
         }
-        if txn.needs_session() && ctx.session.is_none() {
-            return Err(Error::invalid("an ephemeral key needs a session"));
-        }
         let deadline = self.deadline(ctx);
-        let conn = self.conn(ctx, deadline).await?;
+        let conn = match &ctx.session {
+            None if txn.needs_session() => return Err(Error::invalid("an ephemeral key needs a session")),
+            Some(id) if txn.needs_session() => self.session_conn(id)?,
+            _ => self.conn(ctx, deadline).await?,
+        };
         let mut look_at: BTreeSet<Key> = keys_to_look_at(&txn);
         for _ in 0..RACES_MAX {
             let found = self.look(&conn, deadline, &look_at).await?;
@@ -50,6 +52,10 @@ impl Core {
                 Planned::Go(planned) => planned,
             };
             self.check_size(&planned)?;
+            check_leaves(txn.ops())?;
+            for path in planned.one_created_per_directory() {
+                self.enter(&conn, deadline, path).await?;
+            }
             let (mark, _) = self.tide.before(conn.id());
             let judgement = match self.send(&conn, deadline, &planned).await {
                 Ok(results) => {
@@ -63,10 +69,10 @@ impl Core {
             };
             match judgement {
                 Judgement::Rejected(failed) => return Ok(TxnOutcome::Rejected(Rejection::new(failed))),
-                // All of them: a transaction may create in many new directories.
+                // All of them: a transaction may create in many directories, and the next round enters each.
                 Judgement::MakeParents => {
                     for path in planned.one_created_per_directory() {
-                        self.make_parents(&conn, deadline, path).await?;
+                        self.known.forget_above(path);
                     }
                 }
                 Judgement::LookAt(key) => drop(look_at.insert(key)),
@@ -137,6 +143,9 @@ impl Core {
     fn note(&self, txn: &Txn, commit: &Commit) {
         for (op, written) in txn.ops().iter().zip(&commit.written) {
             self.note_own(op.key(), written.map(|written| written.revision));
+            if written.is_some() {
+                self.known.forget(&self.settings.paths.key(op.key()));
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::{
     base::Base,
     driver::{Children, Conn, Fault, Node},
     layout,
+    leaves::KnownDirectories,
     line::OwnWrites,
     paths::{SENTINEL, parent},
     probe::ServerFacts,
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     /// Keys whose values somebody waits for.
     pub(crate) nodes: Nodes,
     pub(crate) own_writes: OwnWrites,
+    pub(crate) known: KnownDirectories,
     pub(crate) tide: Tide,
     closed: watch::Sender<bool>,
 }
@@ -67,6 +69,7 @@ impl Core {
             trees: Hubs::default(),
             nodes: Nodes::default(),
             own_writes: OwnWrites::default(),
+            known: KnownDirectories::default(),
             tide: Tide::default(),
             closed: watch::Sender::new(false),
         }
@@ -113,18 +116,26 @@ impl Core {
         ctx.deadline.unwrap_or_else(|| Instant::now() + self.settings.operation_timeout)
     }
 
-    /// The connection of the call's session, or the base.
+    /// The connection of the call's session while it lives, or the base: for calls that make nothing of the
+    /// session's own.
     pub(crate) async fn conn(&self, ctx: &OpContext, deadline: Instant) -> Result<Arc<Conn>> {
         self.ensure_open()?;
-        match &ctx.session {
-            None => self.base.conn(deadline).await,
-            Some(id) => {
-                let session = self.sessions().get(id).cloned().ok_or_else(|| {
-                    Error::session_lost("no session of this handle has this name").with_context("session", id)
-                })?;
-                session.conn().cloned()
-            }
+        match ctx.session.as_ref().map(|id| self.session_conn(id)) {
+            Some(Ok(conn)) => Ok(conn),
+            Some(Err(_)) | None => self.base.conn(deadline).await,
         }
+    }
+
+    /// The connection of a session that lives.
+    ///
+    /// # Errors
+    /// [`SessionLost`](ErrorKind::SessionLost), before anything is sent.
+    pub(crate) fn session_conn(&self, id: &SessionId) -> Result<Arc<Conn>> {
+        self.ensure_open()?;
+        let session = self.sessions().get(id).cloned().ok_or_else(|| {
+            Error::session_lost("no session of this handle has this name").with_context("session", id)
+        })?;
+        session.conn().cloned()
     }
 
     /// The connection for one-shot watches.

@@ -26,6 +26,7 @@ mod factory;
 mod feed;
 mod handle;
 mod layout;
+mod leaves;
 mod line;
 mod ordered;
 mod paths;

@@ -25,7 +25,7 @@ impl Core {
     ) -> Result<Ordered> {
         let session = ctx.session.as_ref().ok_or_else(|| Error::invalid("joining a line needs a session"))?;
         let deadline = self.deadline(ctx);
-        let conn = self.conn(ctx, deadline).await?;
+        let conn = self.session_conn(session)?;
         let kind = match req.lifetime {
             Lifetime::Session => NodeKind::EphemeralSequential,
             Lifetime::Persistent => NodeKind::PersistentSequential,
@@ -35,6 +35,7 @@ impl Core {
         let dir = self.settings.paths.dir(&req.dir);
         let prefix = format!("{dir}/{name}");
         for _ in 0..RACES_MAX {
+            self.enter(&conn, deadline, &prefix).await?;
             let mirror = self.loaded_line(&req.dir);
             let list = mirror.is_none().then(|| dir.clone());
             let (mark, _) = self.tide.before(conn.id());
@@ -43,9 +44,9 @@ impl Core {
                 .await;
             let (created, listed) = match reply {
                 Ok(created) => created,
-                // Never joined, or its last member left and the server collected it just now.
+                // Its last member left and the server collected it just now.
                 Err(Fault::NoNode) => {
-                    self.make_parents(&conn, deadline, &prefix).await?;
+                    self.known.forget_above(&prefix);
                     continue;
                 }
                 Err(fault) => return Err(fault.into_error()),

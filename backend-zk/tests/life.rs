@@ -12,7 +12,8 @@ use std::{
 
 use common::*;
 use coord_api::{
-    Error, ErrorKind, Freshness, Lifetime, Outcome, Seen, SessionOptions, SessionState, Start, WatchEvent,
+    Error, ErrorKind, Freshness, Lifetime, Outcome, Retry, Seen, SessionOptions, SessionState, Start,
+    WatchEvent,
 };
 use coord_testbed::{Cluster, Kind, Link, Provider};
 use futures::StreamExt;
@@ -40,7 +41,8 @@ async fn trouble_at_opening_is_typed_and_in_time() {
         let began = Instant::now();
         let join = if url.contains('?') { '&' } else { '?' };
         let error = try_open(&format!("{url}{join}connect_timeout=2s")).await.map(drop).unwrap_err();
-        assert_eq!(error.kind(), kind, "{url}: {error}");
+        let retry = if kind == ErrorKind::Unavailable { Retry::Safe } else { Retry::Never };
+        assert_eq!((error.kind(), error.retry()), (kind, retry), "{url}: {error}");
         assert!(began.elapsed() < Duration::from_secs(3), "{url}: {:?}", began.elapsed());
     }
 }
@@ -179,7 +181,7 @@ async fn a_session_cut_off_is_lost_here_before_the_server_lets_go() {
         let lost_at = Instant::now();
         let gone_at = within("gone at the server", gone).await.unwrap();
         assert!(lost_at < gone_at, "lost {:?} too late", lost_at - gone_at);
-        let error = session.coord().put("/s/x", "").await.unwrap_err();
+        let error = session.coord().create("/s/x", "", Lifetime::Session).await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::SessionLost, Outcome::NotApplied));
         proxy.set(Link::Up);
         // Lost is final, and the handle goes on with new sessions.

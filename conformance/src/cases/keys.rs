@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
-use coord_api::{Dir, Key};
+use bytes::Bytes;
+use coord_api::{Dir, ErrorKind, Freshness, Key, Lifetime, OrderedCreate, Tag};
 
 use crate::{CaseResult, Cx};
 
-cases!("keys", needs Store: every_portable_name_reads_back, names_differ_by_case, any_bytes_are_a_value, encoded_text_stays_in_its_directory);
+cases!("keys", needs Store:
+    every_portable_name_reads_back,
+    names_differ_by_case,
+    any_bytes_are_a_value,
+    encoded_text_stays_in_its_directory,
+    a_write_never_hides_the_value_of_another_key,
+);
 
 /// Promise: every name that the grammar allows is a name of its own.
 async fn every_portable_name_reads_back(cx: Arc<Cx>) -> CaseResult {
@@ -68,5 +75,42 @@ async fn encoded_text_stays_in_its_directory(cx: Arc<Cx>) -> CaseResult {
     for text in texts {
         assert_eq!(coord.get(Key::encode(&dir, text)?).await?.expect(text).value, text);
     }
+    Ok(())
+}
+
+/// Promise: a store refuses a key below another, or keeps both; it never hides a value.
+async fn a_write_never_hides_the_value_of_another_key(cx: Arc<Cx>) -> CaseResult {
+    let coord = cx.coord().await?;
+    let session = cx.session().await?;
+    let dir = Dir::parse("/m/k")?;
+    coord.put("/m/k", "value").await?;
+    let place = OrderedCreate {
+        dir: dir.clone(),
+        tag: Tag::new("lock-")?,
+        nonce: coord.runtime().nonce(),
+        value: Bytes::new(),
+        lifetime: Lifetime::Session,
+    };
+    let owner = session.coord();
+    let below = [
+        coord.put("/m/k/sub", "x").await.map(drop),
+        coord.put("/m/k/deep/sub", "x").await.map(drop),
+        coord.create("/m/k/new", "x", Lifetime::Persistent).await.map(drop),
+        owner.create("/m/k/mine", "x", Lifetime::Session).await.map(drop),
+        owner.backend().create_ordered(owner.context(), place).await.map(drop),
+    ];
+    let refused = below.iter().filter(|answer| answer.is_err()).count();
+    assert!(refused == 0 || refused == below.len(), "one rule for all of them: {below:?}");
+    for error in below.into_iter().filter_map(Result::err) {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let named: Vec<&str> = error.context().map(|(name, _)| name).collect();
+        assert!(named.contains(&"key") && named.contains(&"other"), "both keys are named: {error}");
+    }
+    for reader in [&coord, owner, &cx.coord().await?.with_freshness(Freshness::Latest)] {
+        assert_eq!(reader.get("/m/k").await?.expect("not hidden").value, "value");
+        let listed = reader.list(&dir).await?.children.len();
+        assert_eq!(listed == 0, refused > 0, "what was refused was not applied: {listed}");
+    }
+    session.close().await?;
     Ok(())
 }
