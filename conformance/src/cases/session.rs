@@ -15,6 +15,7 @@ cases!("session", needs Store:
     a_session_outlives_its_ttl_while_it_is_renewed,
     a_blocked_runtime_does_not_lose_the_session,
     a_closed_session_owns_nothing_any_more,
+    a_session_that_is_over_still_reads_and_writes_what_is_not_its_own,
     sessions_do_not_touch_each_other,
     a_ttl_outside_the_limits_is_refused,
     ids_are_not_reused,
@@ -129,6 +130,23 @@ async fn a_closed_session_owns_nothing_any_more(cx: Arc<Cx>) -> CaseResult {
     within("lost resolves", session.lost()).await?;
     assert!(session.ensure_valid().is_err());
     assert!(cx.coord().await?.get("/eph").await?.is_none());
+    Ok(())
+}
+
+/// Promise: the end of a session takes what is its own, and nothing else.
+async fn a_session_that_is_over_still_reads_and_writes_what_is_not_its_own(cx: Arc<Cx>) -> CaseResult {
+    let session = cx.session().await?;
+    let handle = session.coord().clone();
+    handle.put("/kept", "before").await?;
+    session.close().await?;
+    assert_eq!(handle.get("/kept").await?.expect("there").value, "before");
+    handle.put("/kept", "after").await?;
+    let other = cx.coord().await?.with_freshness(Freshness::Latest);
+    assert_eq!(other.get("/kept").await?.expect("there").value, "after");
+    assert!(handle.delete("/kept").await?);
+    assert!(handle.get("/kept").await?.is_none() && other.get("/kept").await?.is_none());
+    let error = handle.create("/eph", "", Lifetime::Session).await.expect_err("it is over");
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
     Ok(())
 }
 
