@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use coord::{Dir, Key};
 
 use crate::output::Format;
 
@@ -22,9 +23,12 @@ Exit codes of `coord lock`:
   126  the command cannot be executed
   127  the command was not found
 
-The store: --url, else COORD_URL, else --config or COORD_CONFIG, else ./coord.toml, else
+The store: --url or --config, else COORD_URL, else COORD_CONFIG, else ./coord.toml, else
 $XDG_CONFIG_HOME/coord/config.toml. Options of the store come from the URL, from COORD_NAME=value and from the file,
 in this order. COORD_LOG=debug shows what is going on.";
+
+/// The heading of the options that every command has.
+const STORE_AND_OUTPUT: &str = "Store and output";
 
 /// Distributed coordination from the shell: locks, keys and watches over ZooKeeper, etcd, Redis or memory.
 #[derive(Debug, Parser)]
@@ -33,19 +37,20 @@ pub struct Cli {
     /// The store, such as zk://h1:2181,h2:2181/app, etcd://h1:2379/app or redis://h1:6379/app [env: COORD_URL]
     ///
     /// Other users of this machine can see arguments: give a password by COORD_PASSWORD or in a file instead.
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", help_heading = STORE_AND_OUTPUT)]
     pub url: Option<String>,
 
     /// A configuration file, instead of coord.toml [env: COORD_CONFIG]
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url", help_heading = STORE_AND_OUTPUT)]
     pub config: Option<PathBuf>,
 
     /// How data is written: a table on a terminal and plain text elsewhere, unless told otherwise
     #[arg(short, long, visible_short_alias = 'w', global = true, value_enum, default_value_t)]
+    #[arg(help_heading = STORE_AND_OUTPUT)]
     pub output: Format,
 
     /// Say more on standard error
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = STORE_AND_OUTPUT)]
     pub verbose: bool,
 
     /// What to do.
@@ -70,7 +75,7 @@ pub enum Command {
     /// List the names in a directory
     Ls(DirArgs),
     /// Follow the changes of a directory and everything below, one JSON object a line
-    Watch(DirArgs),
+    Watch(WatchArgs),
     /// Delete a key; exit 1 if it is absent, 3 if it is in another version
     Del(DelArgs),
     /// Connect, and tell what the store is, what it promises, how fast it answers, and what is wrong
@@ -81,6 +86,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 pub struct LockArgs {
     /// The lock: a path such as /locks/orders
+    #[arg(value_parser = key)]
     pub name: String,
 
     /// Wait at most this long, such as 30s; without it, as long as it takes
@@ -96,8 +102,9 @@ pub struct LockArgs {
     pub ttl: Duration,
 
     /// How long the command may take to stop after SIGTERM when the lock is being lost; at most a third of the ttl
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    pub grace: Duration,
+    /// [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub grace: Option<Duration>,
 
     /// What happens to the command when the lock is being lost
     #[arg(long, value_enum, default_value_t)]
@@ -128,6 +135,7 @@ pub enum OnLost {
 #[derive(Args, Debug)]
 pub struct GetArgs {
     /// The key
+    #[arg(value_parser = key)]
     pub key: String,
 }
 
@@ -135,6 +143,7 @@ pub struct GetArgs {
 #[derive(Args, Debug)]
 pub struct PutArgs {
     /// The key
+    #[arg(value_parser = key)]
     pub key: String,
 
     /// The value; without it or with - it is read from standard input
@@ -153,6 +162,7 @@ pub struct PutArgs {
 #[derive(Args, Debug)]
 pub struct DelArgs {
     /// The key
+    #[arg(value_parser = key)]
     pub key: String,
 
     /// Delete only if the key is in this version
@@ -160,12 +170,33 @@ pub struct DelArgs {
     pub version: Option<u64>,
 }
 
-/// Arguments of `ls` and `watch`.
+/// Arguments of `ls`.
 #[derive(Args, Debug)]
 pub struct DirArgs {
     /// The directory
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = dir)]
     pub dir: String,
+}
+
+/// Arguments of `watch`.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// The directory
+    #[arg(default_value = "/", value_parser = dir)]
+    pub dir: String,
+
+    /// Tell also that the store went on while nothing changed here
+    #[arg(long)]
+    pub progress: bool,
+}
+
+/// A key, or a directory that is not the root; as it was given.
+fn key(text: &str) -> Result<String, String> {
+    Key::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn dir(text: &str) -> Result<String, String> {
+    Dir::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -182,8 +182,18 @@ impl Findings {
                 row("next", (*next).to_owned());
             }
         }
-        row("verdict", if self.problems.is_empty() { "ok" } else { "something is wrong" }.to_owned());
+        row("verdict", self.verdict());
         rows
+    }
+
+    fn verdict(&self) -> String {
+        let warnings = self.info.as_ref().map_or(0, |info| info.warnings.len());
+        match (self.problems.is_empty(), warnings) {
+            (false, _) => "something is wrong".to_owned(),
+            (true, 0) => "ok".to_owned(),
+            (true, 1) => "ok, with 1 warning".to_owned(),
+            (true, _) => format!("ok, with {warnings} warnings"),
+        }
     }
 }
 

@@ -87,7 +87,12 @@ pub(crate) fn report(failure: &Failure) -> u8 {
     if let Failure::Store(error) = failure
         && let Some(step) = next_step(error.kind())
     {
-        say(&format!("next: {step}"));
+        // Not among the steps: doctor tells them too.
+        let closer = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Timeout => "; `coord doctor` looks closer",
+            _ => "",
+        };
+        say(&format!("next: {step}{closer}"));
     }
     code::FAILED
 }
@@ -102,7 +107,7 @@ pub(crate) fn say(text: &str) {
 pub(crate) const fn next_step(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::Unavailable | ErrorKind::Timeout => {
-            Some("see that the server runs and that host and port are right; `coord doctor` looks closer")
+            Some("see that the server runs and that host and port are right")
         }
         ErrorKind::Unauthenticated => Some(
             "give the user in the URL or COORD_USERNAME, the password in COORD_PASSWORD or password_file",

@@ -52,21 +52,31 @@ fn row(entry: &Entry) -> Vec<String> {
 pub(crate) async fn put(coord: &Coord, out: &mut Output<'_>, args: PutArgs) -> Result<u8, Failure> {
     let value = match args.value {
         Some(text) if text != "-" => text.into_bytes(),
-        _ => {
+        given => {
+            if given.is_none() && std::io::stdin().is_terminal() {
+                say("reading the value from standard input; Ctrl-D ends it");
+            }
             let mut bytes = Vec::new();
             std::io::stdin().read_to_end(&mut bytes)?;
             bytes
         }
     };
     let key = args.key.as_str();
-    let (written, otherwise) = match args.version {
-        Some(version) => {
-            (coord.compare_and_set(key, Version::new(version), value).await?, "is not in this version")
-        }
-        None if args.create => (coord.create(key, value, Lifetime::Persistent).await?, "exists already"),
-        None => (Some(coord.put(key, value).await?), ""),
+    let written = match args.version {
+        Some(version) => coord.compare_and_set(key, Version::new(version), value).await?,
+        None if args.create => coord.create(key, value, Lifetime::Persistent).await?,
+        None => Some(coord.put(key, value).await?),
     };
     let Some(Written { revision, version, .. }) = written else {
+        let otherwise = match args.version {
+            // For people only: it may be another one a moment later.
+            Some(asked) => match coord.get(key).await {
+                Ok(Some(now)) => format!("is in version {}, not {asked}", now.meta.version),
+                Ok(None) => "is absent".to_owned(),
+                Err(_) => format!("is not in version {asked}"),
+            },
+            None => "exists already".to_owned(),
+        };
         say(&format!("{} {otherwise}; nothing was written", printable_text(key)));
         return Ok(code::CONFLICT);
     };

@@ -1,22 +1,39 @@
 //! `watch`.
 
+use std::{future, io, os::fd::AsFd};
+
 use coord::{Coord, WatchEvent};
 use futures::StreamExt;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use crate::{
     Failure, Format,
-    args::DirArgs,
+    args::WatchArgs,
     code,
     output::{Output, entry, printable, printable_text},
 };
 
 /// Writes events as they come, each flushed; ends when the reader goes away or the store refuses for good.
-pub(crate) async fn watch(coord: &Coord, out: &mut Output<'_>, args: &DirArgs) -> Result<u8, Failure> {
+pub(crate) async fn watch(coord: &Coord, out: &mut Output<'_>, args: &WatchArgs) -> Result<u8, Failure> {
     let mut events = coord.watch(args.dir.as_str()).await?;
     let as_json = out.streaming_format() == Format::Jsonl;
-    while let Some(event) = events.next().await {
-        let event = event?;
+    let unread = reader_gone()?;
+    tokio::pin!(unread);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = &mut unread => break,
+            event = events.next() => event,
+        };
+        let Some(event) = event.transpose()? else { break };
+        if matches!(event, WatchEvent::Progress(_)) && !args.progress {
+            continue;
+        }
         if as_json {
             // One line whatever the format: `json` would indent.
             out.line(&json(&event).to_string())?;
@@ -27,6 +44,34 @@ pub(crate) async fn watch(coord: &Coord, out: &mut Output<'_>, args: &DirArgs) -
         }
     }
     Ok(code::YES)
+}
+
+/// Resolves when nobody can read standard output any more: without it `coord watch | head -1` would go on until the next
+/// event finds the pipe closed. Never resolves for a file.
+fn reader_gone() -> io::Result<impl Future<Output = ()>> {
+    let (gone, told) = oneshot::channel();
+    // A thread, since not everything that can be standard output can be registered with the runtime. It ends with the
+    // process; a task of the runtime that blocks would hold up its end.
+    std::thread::Builder::new().name("coord-stdout".to_owned()).spawn(move || {
+        let stdout = io::stdout();
+        // Nothing is asked for: errors and hang-ups are always told.
+        let mut descriptors = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+        loop {
+            match poll(&mut descriptors, PollTimeout::NONE) {
+                Ok(1..) => break,
+                Ok(_) | Err(Errno::EINTR) => {}
+                // Then the next write tells.
+                Err(_) => return,
+            }
+        }
+        // Fails if the watch has ended meanwhile.
+        let _ = gone.send(());
+    })?;
+    Ok(async move {
+        if told.await.is_err() {
+            future::pending::<()>().await;
+        }
+    })
 }
 
 fn json(event: &WatchEvent) -> Value {

@@ -82,8 +82,17 @@ async fn an_owner_is_shown() {
 async fn bad_input_is_refused_before_anything_is_sent() {
     let store = open("bad").await;
     let long = "x".repeat(2000);
-    for key in ["", "/", "/a/../b", "/a\nb", "//", long.as_str()] {
-        assert_eq!(coord("bad", &["put", key, "1"]).await.1, 125, "{key:?}");
+    for key in ["", "/", "/a/", "/a//b", "/a/../b", "/a\nb", "//", long.as_str()] {
+        for args in [&["get", key][..], &["put", key, "1"], &["del", key], &["lock", key, "--", "true"]] {
+            let error = Cli::try_parse_from([&["coord"], args].concat()).expect_err("refused");
+            assert_eq!(error.exit_code(), 2, "{args:?}");
+        }
+    }
+    for dir in ["/a/../b", "/a\nb", "//", long.as_str()] {
+        for command in ["ls", "watch"] {
+            let error = Cli::try_parse_from(["coord", command, dir]).expect_err("refused");
+            assert_eq!(error.exit_code(), 2, "{command} {dir:?}");
+        }
     }
     assert_eq!(coord("bad", &["put", "/a", &"x".repeat(1_000_001)]).await.1, 125);
     assert!(store.list("/").await.unwrap().children.is_empty());
@@ -110,6 +119,15 @@ async fn doctor_knows_the_store_and_what_is_wrong() {
     assert!(code == 0 && text.contains(r#""backend": "memory""#) && text.contains(r#""ok": true"#), "{text}");
     let (text, code) = coord("doctor", &["doctor", "-o", "table"]).await;
     assert!(code == 0 && text.contains("an acknowledged write survives: nothing, it is in memory"), "{text}");
+    let warnings = text.lines().filter(|line| line.starts_with("warning")).count();
+    let verdict =
+        text.lines().last().and_then(|line| line.strip_prefix("verdict")).unwrap_or_default().trim();
+    let expected = match warnings {
+        0 => "ok".to_owned(),
+        1 => "ok, with 1 warning".to_owned(),
+        _ => format!("ok, with {warnings} warnings"),
+    };
+    assert_eq!(verdict, expected);
     let (text, code) = coord("doctor?nmespace=x", &["doctor", "-o", "table"]).await;
     assert!(code == 1 && text.contains("did you mean \"namespace\"?"), "{text}");
 }

@@ -1,9 +1,13 @@
 //! The command as a process, without a server: which store, and what is said when there is none.
 
 use std::{
+    fs::File,
+    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
+
+use nix::pty::openpty;
 
 /// Runs `coord` in `folder` with nothing of coord's in its environment but `variables`.
 fn coord(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Output, String) {
@@ -80,6 +84,8 @@ fn help_tells_the_exit_codes_and_no_secret() {
     }
     let (output, _) = coord(folder.path(), &["--help"], &[]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("--url or --config, else COORD_URL, else COORD_CONFIG"), "{text}");
+    assert!(text.contains("\nStore and output:\n"), "{text}");
     for code in ["1 ", "2 ", "3 ", "123", "124", "125", "126", "127"] {
         assert!(text.contains(&format!("\n  {code}")), "no {code} in {text}");
     }
@@ -97,4 +103,54 @@ fn a_closed_pipe_ends_quietly() {
         .output()
         .expect("coord starts");
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn a_watch_ends_with_its_reader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_coord"))
+        .args(["--url", "memory:x", "watch"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("coord starts");
+    let mut lines = BufReader::new(watch.stdout.take().expect("a pipe")).lines();
+    assert!(lines.next().expect("a line").expect("readable").contains("snapshot"));
+    drop(lines);
+    // Nothing happens in this store any more; the test's own limit ends a watch that goes on.
+    let output = watch.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn a_grace_that_the_ttl_has_no_room_for_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lock = |options: &[&str]| {
+        let (output, said) = coord(
+            folder.path(),
+            &[&["--url", "memory:x", "lock", "/l"], options, &["--", "true"]].concat(),
+            &[],
+        );
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        said
+    };
+    let said = lock(&["--ttl", "6s", "--grace", "3s"]);
+    assert!(said.contains("coord: the grace is 2.0s, a third of the ttl, 3s were asked for\n"), "{said}");
+    assert!(!lock(&["--ttl", "6s"]).contains("grace"), "nobody asked for one");
+}
+
+#[test]
+fn on_a_terminal_put_says_that_it_reads() {
+    let pty = openpty(None, None).expect("a terminal");
+    let mut keyboard = File::from(pty.master);
+    keyboard.write_all(b"typed\n\x04").expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_coord"))
+        .args(["--url", "memory:x", "put", "/a"])
+        .stdin(pty.slave)
+        .output()
+        .expect("coord starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said, "coord: reading the value from standard input; Ctrl-D ends it\n");
 }

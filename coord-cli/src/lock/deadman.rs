@@ -21,7 +21,7 @@ use nix::{
 use tokio::time::Instant;
 
 use super::child::own_program;
-use crate::code;
+use crate::{code, exit::say};
 
 /// The first argument of the process.
 pub(super) const HELPER: &str = "__deadman";
@@ -42,6 +42,7 @@ pub(super) struct Deadman {
     process: Child,
     pipe: ChildStdin,
     told: Option<Instant>,
+    gone: bool,
 }
 
 impl Deadman {
@@ -55,7 +56,7 @@ impl Deadman {
             .process_group(0)
             .spawn()?;
         let pipe = process.stdin.take().ok_or_else(|| io::Error::other("no pipe to the deadman"))?;
-        Ok(Self { process, pipe, told: None })
+        Ok(Self { process, pipe, told: None, gone: false })
     }
 
     /// Whom to kill.
@@ -90,8 +91,21 @@ impl Deadman {
             Message::Until(at) => format!("until {}\n", at.as_nanos()),
             Message::Goodbye => "goodbye\n".to_owned(),
         };
+        if self.gone {
+            return;
+        }
         if let Err(error) = self.pipe.write_all(line.as_bytes()) {
-            tracing::warn!(%error, "the deadman is gone: nobody stops the command if coord is killed");
+            self.gone = true;
+            // Only its end closes its side of the pipe, so this does not wait.
+            match self.process.wait() {
+                // Our side was open all the time: its moment came, and coord did not tell another.
+                Ok(status) if status.code() == Some(code::LOST.into()) => {
+                    say("the deadman stopped the command while coord was frozen");
+                }
+                _ => {
+                    tracing::warn!(%error, "the deadman is gone: nobody stops the command if coord is killed");
+                }
+            }
         }
     }
 }

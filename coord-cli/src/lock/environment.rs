@@ -5,16 +5,33 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-use coord::{LockGuard, StoreUrl};
+use coord::{Dir, LockGuard, StoreUrl};
+
+const NAME: &str = "COORD_LOCK_NAME";
+const KEY: &str = "COORD_LOCK_KEY";
+const SESSION: &str = "COORD_SESSION";
 
 /// The variables that tell the command about its lock.
 pub(super) fn about(guard: &LockGuard, name: &str) -> [(&'static str, String); 4] {
     [
-        ("COORD_LOCK_NAME", name.to_owned()),
-        ("COORD_LOCK_KEY", guard.key().to_string()),
+        (NAME, name.to_owned()),
+        (KEY, guard.key().to_string()),
         ("COORD_FENCING_TOKEN", guard.token().to_string()),
-        ("COORD_SESSION", guard.session().id().to_string()),
+        (SESSION, guard.session().id().to_string()),
     ]
+}
+
+/// The lock under which we run ourselves.
+pub(super) struct Outer {
+    pub(super) name: Dir,
+    pub(super) key: String,
+    pub(super) session: String,
+}
+
+/// The lock of another `coord lock` that started us, as [`about`] told it.
+pub(super) fn outer() -> Option<Outer> {
+    let name = Dir::parse(&env::var(NAME).ok()?).ok()?;
+    Some(Outer { name, key: env::var(KEY).ok()?, session: env::var(SESSION).ok()? })
 }
 
 /// The variables of our environment that the command must not see.

@@ -22,6 +22,9 @@ use crate::{
     exit::say,
 };
 
+/// The grace if none was asked for.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// How the command is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
@@ -46,7 +49,7 @@ pub(super) async fn run(guard: LockGuard, args: &LockArgs, signals: &mut Signals
     };
     deadman.watch_over(child.group());
 
-    let policy = Policy::new(args.on_lost, args.grace, guard.session().ttl());
+    let policy = Policy::new(args.on_lost, args.grace.unwrap_or(GRACE), guard.session().ttl());
     let mut run = Run { guard: &guard, policy, stopping: Stopping::No, lost: false };
     run.until_ended(&mut child, &mut deadman, signals, foreground).await;
     let stopped = run.stopping != Stopping::No && policy.on_lost() != OnLost::Ignore;

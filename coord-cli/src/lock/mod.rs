@@ -14,7 +14,7 @@ mod terminal;
 
 use std::{ffi::OsString, time::Duration};
 
-use coord::{Coord, Durability, Lock, LockGuard, Session};
+use coord::{Coord, Dir, Durability, Lock, LockGuard, Session};
 use tokio::time::Instant;
 
 use crate::{Failure, args::LockArgs, code, exit::say, store::Source};
@@ -50,6 +50,11 @@ pub(crate) async fn run(source: &Source, args: LockArgs, verbose: bool) -> Resul
         signal = signals.next() => return Ok(code::of_signal(signal.number)),
         coord = source.connect() => coord?,
     };
+    tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(code::of_signal(signal.number)),
+        nested = refuse_nested(&coord, &args.name) => nested?,
+    }
     let session = tokio::select! {
         biased;
         signal = signals.next() => return Ok(code::of_signal(signal.number)),
@@ -57,6 +62,9 @@ pub(crate) async fn run(source: &Source, args: LockArgs, verbose: bool) -> Resul
     };
     if coord.info().guarantees.durability == Durability::Process {
         say("this store lives in this process alone: the lock excludes nobody");
+    }
+    for line in other_times(args.ttl, args.grace, session.ttl()) {
+        say(&line);
     }
     let code = wait_and_hold(&session, &args, &mut signals, verbose).await;
     tokio::select! {
@@ -66,6 +74,45 @@ pub(crate) async fn run(source: &Source, args: LockArgs, verbose: bool) -> Resul
         _ = signals.next() => {}
     }
     code
+}
+
+/// Refuses a lock under which we run ourselves: it would wait for its own end.
+///
+/// Whether it is that lock, the store knows: the entry that we were told of is there only in the same store and namespace.
+async fn refuse_nested(coord: &Coord, name: &str) -> Result<(), Failure> {
+    let Some(outer) = environment::outer() else { return Ok(()) };
+    let name = Dir::parse(name)?;
+    if outer.name != name {
+        return Ok(());
+    }
+    match coord.get(outer.key).await {
+        Ok(Some(entry)) if entry.meta.owner.as_ref().is_some_and(|owner| owner.as_str() == outer.session) => {
+            Err(Failure::Setup(format!(
+                "this command already runs under {name}, and would wait for its own end"
+            )))
+        }
+        // Another store's lock of that name, or one that is lost.
+        Ok(_) => Ok(()),
+        Err(error) => {
+            say(&format!("this command may already run under {name} and wait for its own end: {error}"));
+            Ok(())
+        }
+    }
+}
+
+/// What is said of times that are not as they were asked for.
+fn other_times(ttl: Duration, grace: Option<Duration>, granted: Duration) -> Vec<String> {
+    let mut lines = Vec::new();
+    if granted != ttl {
+        lines.push(format!("the store granted a ttl of {granted:?}, {ttl:?} were asked for"));
+    }
+    if let Some(grace) = grace
+        && let capped = policy::capped(grace, granted)
+        && capped < grace
+    {
+        lines.push(format!("the grace is {capped:.1?}, a third of the ttl, {grace:?} were asked for"));
+    }
+    lines
 }
 
 async fn wait_and_hold(
@@ -94,7 +141,8 @@ async fn wait_and_hold(
             held::run(guard, args, signals).await
         }
         Waited::NotInTime => {
-            say(&format!("did not get {} in time", lock.name()));
+            let why = if args.no_wait { "is taken" } else { "was not acquired in time" };
+            say(&format!("{} {why}", lock.name()));
             Ok(args.conflict_exit_code)
         }
         Waited::Signal(number) => Ok(code::of_signal(number)),
@@ -121,5 +169,21 @@ async fn leave(session: &Session, coord: &Coord) {
     };
     if tokio::time::timeout(GOODBYE, goodbye).await.is_err() {
         tracing::debug!("the store does not answer; the session ends with its ttl");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_differ_are_told() {
+        let [five, ten, sixty] = [5, 10, 60].map(Duration::from_secs);
+        assert!(other_times(sixty, None, sixty).is_empty());
+        assert!(other_times(sixty, Some(five), sixty).is_empty());
+        let asked = "the store granted a ttl of 10s, 60s were asked for";
+        assert_eq!(other_times(sixty, None, ten), [asked]);
+        let capped = "the grace is 3.3s, a third of the ttl, 5s were asked for";
+        assert_eq!(other_times(sixty, Some(five), ten), [asked, capped]);
     }
 }

@@ -30,14 +30,19 @@ pub(super) enum Step {
     Kill,
 }
 
+/// The grace that a session of `ttl` has room for: at most a third of it.
+///
+/// The session's own deadline is nine tenths of the ttl after the last renewal, and the next renewal must have a chance to
+/// arrive before the command is told to stop.
+pub(super) fn capped(grace: Duration, ttl: Duration) -> Duration {
+    grace.min(ttl / 3)
+}
+
 impl Policy {
     /// The times for a session of `ttl`.
-    ///
-    /// The grace is at most a third of the ttl: the session's own deadline is nine tenths of it after the last renewal,
-    /// and the next renewal must have a chance to arrive before the command is told to stop.
     pub(super) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
         let margin = (ttl / 20).clamp(Duration::from_millis(20), Duration::from_millis(500));
-        Self { on_lost, grace: grace.min(ttl / 3), margin }
+        Self { on_lost, grace: capped(grace, ttl), margin }
     }
 
     pub(super) const fn on_lost(&self) -> OnLost {

@@ -45,7 +45,8 @@ pub(crate) async fn own_failure_is_125_and_wrong_usage_2(lab: Lab) {
     let cases = [
         (unreachable, 125, "next:"),
         (lab.lock(&["--ttl", "1ms"], "touch ran"), 125, "ttl"),
-        (lab.coord(["lock", "/locks/../it", "--", "touch", "ran"]), 125, ".."),
+        (lab.coord(["lock", "/locks/../it", "--", "touch", "ran"]), 2, ".."),
+        (lab.coord(["lock", "/", "--", "touch", "ran"]), 2, "segment"),
         (lab.coord(["lokc", "/locks/it"]), 2, "'lock'"),
         (lab.coord(["lock", "/locks/it"]), 2, "Usage"),
         (lab.lock(&["--timeout", "5"], "touch ran"), 2, "unit"),
@@ -73,6 +74,8 @@ pub(crate) async fn not_acquired_is_124_or_as_asked(lab: Lab) {
         let output = run(lab.lock(options, "touch ran")).await;
         assert_eq!(code(&output), expected, "{options:?}: {output:?}");
     }
+    let output = run(lab.lock(&["--no-wait"], "touch ran")).await;
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/locks/it is taken"), "{output:?}");
     assert!(!lab.file("ran").exists(), "the command ran without the lock");
     lab.line_has(1).await;
     std::fs::write(lab.file("go"), "").expect("written");
@@ -96,6 +99,22 @@ pub(crate) async fn the_command_is_told_about_its_lock(lab: Lab) {
         tokens.push(value("COORD_FENCING_TOKEN").parse().expect("a number"));
     }
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+}
+
+/// It would wait for its own end. In another store, or under another name, it does not.
+pub(crate) async fn a_lock_within_itself_is_refused(lab: Lab) {
+    let nested = |url: &str, name: &str| {
+        lab.lock(&[], &format!("\"$COORD\" --url '{url}' lock {name} --timeout 10s -- sh -c 'echo ran'"))
+    };
+    let output = run(nested(lab.url(), "locks/it")).await;
+    assert_eq!((code(&output), output.stdout.as_slice()), (125, b"".as_slice()), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("already runs under /locks/it"), "{said}");
+    for (url, name) in [(lab.url().to_owned(), "/locks/other"), (format!("{}/else", lab.url()), "/locks/it")]
+    {
+        let output = run(nested(&url, name)).await;
+        assert_eq!((code(&output), output.stdout.as_slice()), (0, b"ran\n".as_slice()), "{output:?}");
+    }
 }
 
 pub(crate) async fn credentials_stay_with_coord(mut lab: Lab) {

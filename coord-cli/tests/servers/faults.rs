@@ -46,7 +46,11 @@ pub(crate) async fn a_frozen_coord_does_not_keep_the_command_running(lab: Lab) {
     let other = run(lab.lock(&["--ttl", TTL_TEXT, "--timeout", "25s"], "true")).await;
     assert_eq!(code(&other), 0, "{other:?}");
     send(coord, Signal::SIGCONT);
-    assert_eq!(code(&finish(holder).await), 123);
+    let output = finish(holder).await;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(code(&output), 123, "{said}");
+    assert!(said.contains("the deadman stopped the command while coord was frozen"), "{said}");
+    assert!(!said.contains("the deadman is gone"), "{said}");
 }
 
 pub(crate) async fn the_command_is_told_to_stop_before_the_lock_is_lost(mut lab: Lab) {
