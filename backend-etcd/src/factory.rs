@@ -68,7 +68,9 @@ async fn reach(endpoints: &Arc<Endpoints>, settings: &Settings) -> Result<()> {
     Err(explain(failure, &host, settings.tls.is_some()).await.with_context("host", host))
 }
 
-/// The failure to connect, final. What a broken handshake leaves behind says nothing, so the server is asked.
+/// The failure to connect, final unless the server may come yet.
+///
+/// What a broken handshake leaves behind says nothing, so the server is asked.
 async fn explain(failure: Failure, host: &str, secure: bool) -> Error {
     let source = std::error::Error::source(&failure.error).map(ToString::to_string).unwrap_or_default();
     let silent = source.contains("tcp connect error") || source.contains("Timeout expired");
@@ -82,7 +84,11 @@ async fn explain(failure: Failure, host: &str, secure: bool) -> Error {
             return Error::new(ErrorKind::Tls, "the server speaks TLS: use etcds://");
         }
     }
-    failure.error.with_retry(Retry::Never)
+    match failure.error.kind() {
+        // Nothing of the caller's was sent, and the server may come.
+        ErrorKind::Unavailable => failure.error.with_retry(Retry::Safe),
+        _ => failure.error.with_retry(Retry::Never),
+    }
 }
 
 /// Whether what listens there answers a TLS greeting, be it by an alert.
