@@ -9,6 +9,7 @@ use redis::{
     cmd,
 };
 use tokio::{
+    net::TcpStream,
     sync::watch,
     time::{Instant, timeout_at},
 };
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) const RESPONSE: Duration = Duration::from_secs(2);
 /// How long a read of the log waits for the next change.
 pub(crate) const BLOCK: Duration = Duration::from_secs(1);
+/// How long a server may take to take a connection.
+const TCP_CONNECT: Duration = Duration::from_secs(1);
 /// How long replicas may take to confirm a write.
 const REPLICATED: Duration = Duration::from_millis(1000);
 
@@ -44,6 +47,10 @@ impl Conn {
     /// Connects to one of the hosts, proves who we are, and looks whether the server can be used.
     ///
     /// Must run on a tokio runtime: the driver puts its task there.
+    ///
+    /// # Errors
+    /// A server that takes connections and answers no TLS greeting is [`Tls`](ErrorKind::Tls), and
+    /// [`Safe`](Retry::Safe): one that spoke TLS before may just be frozen.
     pub(crate) async fn open(settings: &Settings, host: usize, patience: Duration) -> Result<Self> {
         let during = During::Connect { tls: settings.is_tls() };
         let about = |e: Error| e.with_context("host", settings.host(host));
@@ -60,7 +67,17 @@ impl Conn {
             });
         let client = settings.client(host).map_err(about)?;
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let mut driver = connecting.await.map_err(|e| about(classify(&e, during).error))?;
+        let mut driver = match connecting.await {
+            Ok(driver) => driver,
+            Err(e) => {
+                let error = classify(&e, during).error;
+                let broken_off = settings.is_tls() && e.is_io_error() && !e.is_connection_refusal();
+                return Err(about(match error.kind() {
+                    ErrorKind::Unavailable if broken_off => no_handshake(error, settings.address(host)).await,
+                    _ => error,
+                }));
+            }
+        };
         let mut info = cmd("INFO");
         SECTIONS.iter().for_each(|section| _ = info.arg(section));
         let text: String =
@@ -240,5 +257,19 @@ impl Conn {
                 .parse()
                 .map_err(|_| crate::record::malformed("the revision is not a number")),
         }
+    }
+}
+
+/// What a connection that ended before the TLS handshake did means: a plaintext Redis waits for the end of a line that
+/// never comes, or hangs up.
+async fn no_handshake(error: Error, address: (&str, u16)) -> Error {
+    match tokio::time::timeout(TCP_CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Error::new(
+            ErrorKind::Tls,
+            "the server takes connections and does not answer the TLS handshake: it may not speak TLS",
+        )
+        .with_retry(Retry::Safe)
+        .with_source(error),
+        Ok(Err(_)) | Err(_) => error,
     }
 }

@@ -63,12 +63,6 @@ fn lost(what: &'static str, during: During) -> Fault {
 fn io(error: &RedisError, during: During) -> Fault {
     use std::io::ErrorKind as Io;
     if error.is_timeout() {
-        if during == (During::Connect { tls: true }) {
-            // A plaintext Redis waits for the end of a line that never comes.
-            return replace(Error::unavailable(
-                "no end of the TLS handshake in time: does the server speak TLS there?",
-            ));
-        }
         return lost("the server did not answer in time", during);
     }
     if error.is_connection_refusal() {

@@ -51,7 +51,11 @@ impl Link {
     /// # Errors
     /// Of the first host that cannot be used for good, else of the last.
     pub(crate) async fn open(settings: Settings, runtime: Runtime) -> Result<Arc<Self>> {
-        let conn = connect(&settings, 0).await?;
+        // Nothing here ever worked, so a server without TLS is a mistake of whoever wrote the URL.
+        let conn = connect(&settings, 0).await.map_err(|error| match error.kind() {
+            ErrorKind::Tls => error.with_retry(Retry::Never),
+            _ => error,
+        })?;
         let server = Mutex::new(conn.server.clone());
         let link = Arc::new(Self {
             settings,

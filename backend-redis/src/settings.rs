@@ -77,6 +77,12 @@ impl Settings {
         format!("{name}:{port}")
     }
 
+    /// The same, to connect to.
+    pub(crate) fn address(&self, index: usize) -> (&str, u16) {
+        let (name, port) = &self.hosts[index % self.hosts.len()];
+        (name, *port)
+    }
+
     /// Whether connections are encrypted.
     pub(crate) const fn is_tls(&self) -> bool {
         self.tls.is_some()

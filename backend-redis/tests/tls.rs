@@ -35,6 +35,17 @@ async fn a_verified_server_works_and_every_other_is_refused_for_good(which: Whic
     assert_ne!(e.kind(), ErrorKind::Unexpected, "{e}");
     let plain = plain(which).await;
     let e = connect(&format!("{}/test?tls_ca={ca}", plain.url().replace("redis:", "rediss:"))).await.unwrap_err();
-    assert!(e.kind() == ErrorKind::Unavailable && e.to_string().contains("TLS"), "{e}");
+    assert_eq!((e.kind(), e.retry()), (ErrorKind::Tls, Retry::Never), "{e}");
+    assert!(e.to_string().contains("may not speak TLS"), "{e}");
+    // One that hangs up at once, and one that is not there.
+    let rude = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = rude.local_addr().unwrap();
+    let hanging_up = tokio::spawn(async move { while rude.accept().await.is_ok() {} });
+    let e = connect(&format!("rediss://{at}/test?tls_ca={ca}")).await.unwrap_err();
+    assert_eq!((e.kind(), e.retry()), (ErrorKind::Tls, Retry::Never), "{e}");
+    hanging_up.abort();
+    let _ = hanging_up.await;
+    let e = connect(&format!("rediss://{at}/test?tls_ca={ca}")).await.unwrap_err();
+    assert_eq!((e.kind(), e.retry()), (ErrorKind::Unavailable, Retry::Safe), "{e}");
 }
 }
