@@ -26,13 +26,13 @@ use crate::{
 ///
 /// ```
 /// # use coord_backend_memory::doc_example;
-/// # doc_example(async |coord: coord_api::Coord| {
-/// coord.put("/config/rate", "100").await?;
-/// let entry = coord.get("/config/rate").await?.expect("it was just written");
+/// # doc_example(async |store: coord_api::Coord| {
+/// store.put("/config/rate", "100").await?;
+/// let entry = store.get("/config/rate").await?.expect("it was just written");
 /// assert_eq!(entry.value, "100");
 ///
 /// // Somebody else was faster? Then `None`, and nothing changed.
-/// let mine = coord.compare_and_set("/config/rate", entry.meta.version, "200").await?;
+/// let mine = store.compare_and_set("/config/rate", entry.meta.version, "200").await?;
 /// assert!(mine.is_some());
 /// # Ok(())
 /// # });
@@ -220,13 +220,13 @@ impl Coord {
     ///
     /// ```
     /// # use coord_backend_memory::doc_example;
-    /// # doc_example(async |coord: coord_api::Coord| {
-    /// use coord_api::WatchEvent;
+    /// # doc_example(async |store: coord_api::Coord| {
+    /// # use coord_api::WatchEvent;
     /// use futures::StreamExt;
     ///
-    /// let mut changes = coord.watch("/config").await?;
+    /// let mut changes = store.watch("/config").await?;
     /// assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Snapshot { .. }))));
-    /// coord.put("/config/rate", "100").await?;
+    /// store.put("/config/rate", "100").await?;
     /// assert!(matches!(changes.next().await, Some(Ok(WatchEvent::Put(entry))) if entry.value == "100"));
     /// # Ok(())
     /// # });

@@ -93,7 +93,7 @@ pub enum Retry {
 /// One pointer wide, so that `Result`s stay small.
 ///
 /// ```
-/// use coord_api::{Error, ErrorKind, Outcome, Retry};
+/// # use coord_api::{Error, ErrorKind, Outcome, Retry};
 ///
 /// let error = Error::new(ErrorKind::Unavailable, "lost the connection before the reply")
 ///     .with_retry(Retry::Ambiguous)
@@ -253,7 +253,11 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}, {:?}]", self, self.0.kind, self.0.retry)
+        let outcome = match self.outcome() {
+            Outcome::NotApplied => "nothing was applied",
+            Outcome::Unknown => "it may have been applied",
+        };
+        write!(f, "{self} [{}; {outcome}]", self.0.kind)
     }
 }
 

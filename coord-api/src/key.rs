@@ -22,7 +22,7 @@ const KEY_MAX: usize = 1024;
 /// backend refuses it; ZooKeeper would lose a value.
 ///
 /// ```
-/// use coord_api::{Dir, Key};
+/// # use coord_api::{Dir, Key};
 ///
 /// let key = Key::parse("services/billing/10.0.0.7")?;
 /// assert_eq!(key.as_str(), "/services/billing/10.0.0.7");
@@ -57,7 +57,7 @@ impl Key {
     /// The key in `dir` that stands for any text at all, by [`encode_segment`].
     ///
     /// ```
-    /// use coord_api::{Dir, Key};
+    /// # use coord_api::{Dir, Key};
     ///
     /// let key = Key::encode(&Dir::parse("/providers")?, "dubbo://10.0.0.1:20880/a?b=c")?;
     /// assert_eq!(key.name(), "dubbo:%2F%2F10.0.0.1:20880%2Fa?b=c");

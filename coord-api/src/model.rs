@@ -185,7 +185,7 @@ impl Listing {
 /// the epoch when you move to another store, and tokens keep growing although the new store counts from less.
 ///
 /// ```
-/// use coord_api::{FencingToken, Revision};
+/// # use coord_api::{FencingToken, Revision};
 ///
 /// let before = FencingToken::new(0, Revision::new(7_000_000));
 /// let after_the_move = FencingToken::new(1, Revision::new(12));

@@ -113,16 +113,16 @@ pub trait SessionDriver: fmt::Debug + Send + Sync + 'static {
 ///
 /// ```
 /// # use coord_backend_memory::doc_example;
-/// # doc_example(async |coord: coord_api::Coord| {
+/// # doc_example(async |store: coord_api::Coord| {
 /// use std::time::Duration;
-/// use coord_api::Lifetime;
+/// # use coord_api::Lifetime;
 ///
-/// let session = coord.session(Duration::from_secs(10)).await?;
+/// let session = store.session(Duration::from_secs(10)).await?;
 /// session.coord().create("/members/a", "10.0.0.7", Lifetime::Session).await?;
-/// assert!(coord.get("/members/a").await?.is_some());
+/// assert!(store.get("/members/a").await?.is_some());
 ///
 /// session.close().await?;
-/// assert!(coord.get("/members/a").await?.is_none());
+/// assert!(store.get("/members/a").await?.is_none());
 /// # Ok(())
 /// # });
 /// ```

@@ -103,23 +103,25 @@ impl std::fmt::Debug for Op {
 
 /// Checks and writes that happen together or not at all.
 ///
-/// All checks are judged on the state before the transaction. A key is written at most once.
+/// All checks are judged on the state before the transaction. A key is written at most once. Keys are given as text or
+/// as [`Key`]; a malformed one is an error when the transaction is committed.
 ///
 /// ```
-/// use coord_api::{Key, Lifetime, Txn};
+/// # use coord_api::{Lifetime, Txn};
 ///
 /// let txn = Txn::new()
-///     .check_absent(Key::parse("/deploy/frozen")?)
-///     .create(Key::parse("/deploy/running")?, "v42", Lifetime::Persistent)
-///     .put(Key::parse("/deploy/last")?, "v42");
+///     .check_absent("/deploy/frozen")
+///     .create("/deploy/running", "v42", Lifetime::Persistent)
+///     .put("/deploy/last", "v42");
 /// assert_eq!((txn.checks().len(), txn.ops().len()), (1, 2));
-/// # Ok::<(), coord_api::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Txn {
     checks: Vec<Check>,
     ops: Vec<Op>,
+    /// What is wrong with the first key that is none; told when the transaction is committed.
+    malformed: Option<String>,
 }
 
 impl Txn {
@@ -141,38 +143,48 @@ impl Txn {
     }
 
     /// Adds [`Check::Absent`].
-    pub fn check_absent(self, key: Key) -> Self {
-        self.check(Check::Absent(key))
+    pub fn check_absent(self, key: impl IntoKey) -> Self {
+        self.with_key(key, |txn, key| txn.check(Check::Absent(key)))
     }
 
     /// Adds [`Check::Exists`].
-    pub fn check_exists(self, key: Key) -> Self {
-        self.check(Check::Exists(key))
+    pub fn check_exists(self, key: impl IntoKey) -> Self {
+        self.with_key(key, |txn, key| txn.check(Check::Exists(key)))
     }
 
     /// Adds [`Check::Version`].
-    pub fn check_version(self, key: Key, version: Version) -> Self {
-        self.check(Check::Version(key, version))
+    pub fn check_version(self, key: impl IntoKey, version: Version) -> Self {
+        self.with_key(key, |txn, key| txn.check(Check::Version(key, version)))
     }
 
     /// Adds [`Op::Create`].
-    pub fn create(self, key: Key, value: impl Into<Bytes>, lifetime: Lifetime) -> Self {
-        self.op(Op::Create { key, value: value.into(), lifetime })
+    pub fn create(self, key: impl IntoKey, value: impl Into<Bytes>, lifetime: Lifetime) -> Self {
+        self.with_key(key, |txn, key| txn.op(Op::Create { key, value: value.into(), lifetime }))
     }
 
     /// Adds [`Op::Update`].
-    pub fn update(self, key: Key, value: impl Into<Bytes>) -> Self {
-        self.op(Op::Update { key, value: value.into() })
+    pub fn update(self, key: impl IntoKey, value: impl Into<Bytes>) -> Self {
+        self.with_key(key, |txn, key| txn.op(Op::Update { key, value: value.into() }))
     }
 
     /// Adds [`Op::Put`].
-    pub fn put(self, key: Key, value: impl Into<Bytes>) -> Self {
-        self.op(Op::Put { key, value: value.into() })
+    pub fn put(self, key: impl IntoKey, value: impl Into<Bytes>) -> Self {
+        self.with_key(key, |txn, key| txn.op(Op::Put { key, value: value.into() }))
     }
 
     /// Adds [`Op::Delete`].
-    pub fn delete(self, key: Key) -> Self {
-        self.op(Op::Delete { key })
+    pub fn delete(self, key: impl IntoKey) -> Self {
+        self.with_key(key, |txn, key| txn.op(Op::Delete { key }))
+    }
+
+    fn with_key(mut self, key: impl IntoKey, add: impl FnOnce(Self, Key) -> Self) -> Self {
+        match key.into_key() {
+            Ok(key) => add(self, key),
+            Err(error) => {
+                self.malformed.get_or_insert_with(|| error.to_string());
+                self
+            }
+        }
     }
 
     /// The conditions, in order.
@@ -222,9 +234,12 @@ impl Txn {
     /// Refuses what no store takes, before anything is sent.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an empty transaction and for a key written twice,
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an empty transaction, a malformed key, and a key written twice,
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) for too many operations and too large a value or request.
     pub fn validate(&self, limits: &Limits) -> Result<()> {
+        if let Some(malformed) = &self.malformed {
+            return Err(Error::invalid(malformed.clone()));
+        }
         if self.ops.is_empty() && self.checks.is_empty() {
             return Err(Error::invalid("an empty transaction"));
         }
@@ -249,14 +264,6 @@ impl Txn {
             total += op.key().as_str().len() + op.value().len();
         }
         limits.check_request(total)
-    }
-
-    /// Adds [`Op::Put`] for text that names a key.
-    ///
-    /// # Errors
-    /// As [`Key::parse`].
-    pub fn try_put(self, key: impl IntoKey, value: impl Into<Bytes>) -> Result<Self> {
-        Ok(self.put(key.into_key()?, value))
     }
 }
 

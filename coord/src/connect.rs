@@ -73,6 +73,17 @@ pub async fn from_config(path: impl AsRef<Path> + Send) -> Result<Coord> {
     opened.map_err(|e| e.with_context("file", path.as_ref().display()))
 }
 
+/// Opens the store that the environment names: `COORD_URL`, with options in variables such as `COORD_PASSWORD`.
+///
+/// # Errors
+/// As [`connect`]; [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not set.
+///
+/// # Cancel safety
+/// As [`connect`].
+pub async fn from_env() -> Result<Coord> {
+    connect_with(&Config::from_environment()?).await
+}
+
 /// Opens the store of a configuration.
 ///
 /// # Errors

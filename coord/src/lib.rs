@@ -25,7 +25,7 @@
 //! coord::connect("redis://127.0.0.1:6379/app").await?;
 //! ```
 //!
-//! Or no line of the program at all: [`from_config`] reads the URL from a file.
+//! Or no line of the program at all: [`from_env`] reads the URL from `COORD_URL`, [`from_config`] from a file.
 //!
 //! ```toml
 //! # coord.toml: to change the store, change this line.
@@ -74,5 +74,5 @@ pub use coord_api::{
 };
 pub use coord_recipes::{Lock, LockGuard};
 
-pub use connect::{connect, connect_through, connect_with, from_config};
+pub use connect::{connect, connect_through, connect_with, from_config, from_env};
 pub use schemes::registry;

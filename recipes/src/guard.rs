@@ -15,7 +15,7 @@ use crate::queue::Place;
 /// Ends by [`LockGuard::release`], or in the background when it is dropped; both work without a runtime around them.
 /// Note that `let _ = lock.acquire().await?` drops the guard at once.
 #[derive(Debug)]
-#[must_use = "dropping the guard releases the lock"]
+#[must_use = "dropping the guard releases the lock: bind it to a name (`let guard`); `let _` drops it at once"]
 pub struct LockGuard {
     place: Place,
     token: FencingToken,
@@ -67,10 +67,10 @@ impl LockGuard {
     /// Resolves once the lock is lost: the session ended, its local deadline passed, or somebody deleted our entry.
     ///
     /// ```
-    /// # coord_backend_memory::doc_example(async |coord| {
+    /// # coord_backend_memory::doc_example(async |store| {
     /// # use std::time::Duration;
     /// # use coord_recipes::Lock;
-    /// # let session = coord.session(Duration::from_secs(10)).await?;
+    /// # let session = store.session(Duration::from_secs(10)).await?;
     /// # let guard = Lock::new(&session, "/locks/orders")?.acquire().await?;
     /// # async fn work() {}
     /// tokio::select! {
@@ -136,13 +136,13 @@ impl LockGuard {
     /// Commits a transaction that applies only while this guard holds: a stale holder changes nothing.
     ///
     /// ```
-    /// # coord_backend_memory::doc_example(async |coord| {
+    /// # coord_backend_memory::doc_example(async |store| {
     /// # use std::time::Duration;
-    /// # use coord_api::{Key, Txn};
+    /// # use coord_api::Txn;
     /// # use coord_recipes::Lock;
-    /// # let session = coord.session(Duration::from_secs(10)).await?;
+    /// # let session = store.session(Duration::from_secs(10)).await?;
     /// let guard = Lock::new(&session, "/locks/orders")?.acquire().await?;
-    /// guard.commit(Txn::new().put(Key::parse("/orders/next")?, "8")).await?;
+    /// guard.commit(Txn::new().put("/orders/next", "8")).await?;
     /// # Ok(())
     /// # });
     /// ```

@@ -24,11 +24,11 @@ const TAG: &str = "lock-";
 /// [`LockGuard::token`] to the resource so that it can refuse a holder from the past.
 ///
 /// ```
-/// # coord_backend_memory::doc_example(async |coord| {
+/// # coord_backend_memory::doc_example(async |store| {
 /// use std::time::Duration;
-/// use coord_recipes::Lock;
+/// # use coord_recipes::Lock;
 ///
-/// let session = coord.session(Duration::from_secs(10)).await?;
+/// let session = store.session(Duration::from_secs(10)).await?;
 /// let lock = Lock::new(&session, "/locks/orders")?;
 ///
 /// let guard = lock.acquire().await?;

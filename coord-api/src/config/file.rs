@@ -2,13 +2,27 @@
 
 use std::{env, fmt, path::Path};
 
-use super::{Options, Secret, StoreUrl};
+use super::{Options, Secret, StoreUrl, options::ENVIRONMENT};
 use crate::{Error, Result};
 
-/// What a configuration file says in one table; other tables are for other programs' readers.
+/// The one line that every configuration file has.
 const URL: &str = "url";
-/// Environment variables that coord's own tools read and that are no options.
-const NOT_OPTIONS: &[&str] = &["COORD_URL", "COORD_CONFIG"];
+/// The variable that names the store.
+const URL_VARIABLE: &str = "COORD_URL";
+/// Beginnings of variables that are no options: those of coord's tools and tests, those that `coord lock` sets for its
+/// command, and those that Kubernetes sets in every pod beside a Service named `coord`.
+const NOT_OPTIONS: &[&str] = &[
+    URL_VARIABLE,
+    "COORD_CONFIG",
+    "COORD_TEST_",
+    "COORD_LOCK_",
+    "COORD_FENCING_",
+    "COORD_SESSION",
+    "COORD_SERVERS",
+    "COORD_LOG",
+    "COORD_PORT",
+    "COORD_SERVICE_",
+];
 
 /// Which store, and how to reach it.
 ///
@@ -71,7 +85,9 @@ impl Config {
             Some(toml::Value::String(url)) => url,
             Some(_) => return Err(Error::config("url is not a text")),
             None => {
-                let near = super::suggestion(URL, table.keys().map(String::as_str));
+                // The other way round than for options: what is there that was meant to be `url`?
+                let near = table.keys().find(|name| strsim::damerau_levenshtein(name, URL) <= 1);
+                let near = near.map_or_else(String::new, |name| format!("; \"{name}\" stands there instead"));
                 return Err(Error::config(format!(
                     "the file has no url = \"scheme://host:port/path\"{near}"
                 )));
@@ -84,8 +100,10 @@ impl Config {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Boolean(flag) => flag.to_string(),
                 _ => {
-                    return Err(Error::config("an option is a text, a whole number, true or false")
-                        .with_context("option", name));
+                    return Err(Error::config(
+                        "options stand at the top level: a text, a whole number, true or false",
+                    )
+                    .with_context("option", name));
                 }
             };
             config.options.set_default(name, Secret::new(value), "the configuration file");
@@ -93,9 +111,23 @@ impl Config {
         Ok(config)
     }
 
+    /// The configuration that the environment alone gives: `COORD_URL`, and options in other variables.
+    ///
+    /// # Errors
+    /// [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not set; else as [`StoreUrl::parse`].
+    pub fn from_environment() -> Result<Self> {
+        match env::var(URL_VARIABLE) {
+            Ok(url) => Self::from_url(&url).map(Self::with_environment),
+            Err(_) => Err(Error::config(
+                "COORD_URL is not set: set it to the store, as in redis://127.0.0.1:6379/app",
+            )),
+        }
+    }
+
     /// Adds the options of the environment: `COORD_NAMESPACE` sets `namespace`, and so on.
     ///
-    /// They win over the file's and lose against the URL's.
+    /// They win over the file's and lose against the URL's. A variable that sets no option is ignored with a warning when the
+    /// store is opened, and refused if it looks like a slip for one that does.
     #[must_use]
     pub fn with_environment(self) -> Self {
         self.with_variables(env::vars())
@@ -106,21 +138,10 @@ impl Config {
         for (name, value) in self.url.options() {
             options.set_default(name, value.clone(), "the URL");
         }
-        for (name, value) in variables.filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str())) {
-            // Test harnesses and child processes have variables of their own.
-            let own = [
-                "COORD_TEST_",
-                "COORD_LOCK_",
-                "COORD_FENCING_",
-                "COORD_SESSION",
-                "COORD_SERVERS",
-                "COORD_LOG",
-            ];
-            if own.iter().any(|prefix| name.starts_with(prefix)) {
-                continue;
-            }
-            if let Some(option) = name.strip_prefix("COORD_") {
-                options.set_default(option.to_ascii_lowercase(), Secret::new(value), "the environment");
+        for (name, value) in variables {
+            let other = NOT_OPTIONS.iter().any(|prefix| name.starts_with(prefix));
+            if let Some(option) = name.strip_prefix("COORD_").filter(|_| !other) {
+                options.set_default(option.to_ascii_lowercase(), Secret::new(value), ENVIRONMENT);
             }
         }
         for (name, origin) in self.options.origins() {
@@ -211,6 +232,6 @@ mod tests {
         let e = Config::from_toml("url = \"zk://h\"\npassword = \"s3cret\nx = 1").unwrap_err().to_string();
         assert!(e.contains("line=2") && !e.contains("s3cret"), "{e}");
         let e = Config::from_toml("ulr = \"zk://h\"").unwrap_err().to_string();
-        assert!(e.contains("did you mean \"ulr\""), "{e}");
+        assert!(e.contains("\"ulr\" stands there"), "{e}");
     }
 }

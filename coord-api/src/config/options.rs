@@ -14,6 +14,9 @@ pub struct OptionSpec {
     pub doc: &'static str,
 }
 
+/// The origin of options that come from variables.
+pub(super) const ENVIRONMENT: &str = "the environment";
+
 /// Option values by name, from the URL, the file and the environment.
 ///
 /// The URL wins over the environment, and that over the file. `Debug` shows names and no values.
@@ -37,7 +40,7 @@ impl Options {
     /// # Errors
     /// [`Config`](crate::ErrorKind::Config) that names the option.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>> {
-        self.parse(name, "a duration such as 10s or 500ms", parse_duration)
+        self.parse(name, "a duration with its unit, such as 10s or 500ms", parse_duration)
     }
 
     /// An option as `true` or `false`.
@@ -72,20 +75,29 @@ impl Options {
 
     /// Refuses every option that is not in `known`.
     ///
+    /// A variable of the environment may belong to somebody else, so there only a near miss is refused, and others are
+    /// warned of.
+    ///
     /// # Errors
     /// [`Config`](crate::ErrorKind::Config) that lists the known ones and the nearest.
     pub fn refuse_unknown(&self, known: &[OptionSpec]) -> Result<()> {
-        let Some((name, (_, origin))) =
-            self.0.iter().find(|(name, _)| known.iter().all(|spec| spec.name != *name))
-        else {
-            return Ok(());
-        };
-        let near = suggestion(name, known.iter().map(|spec| spec.name));
-        let names: Vec<_> = known.iter().map(|spec| spec.name).collect();
-        Err(Error::config(format!("unknown option{near}"))
-            .with_context("option", name)
-            .with_context("from", origin)
-            .with_context("known", names.join(", ")))
+        for (name, (_, origin)) in &self.0 {
+            if known.iter().any(|spec| spec.name == *name) {
+                continue;
+            }
+            let near = suggestion(name, known.iter().map(|spec| spec.name));
+            let variable = (*origin == ENVIRONMENT).then(|| format!("COORD_{}", name.to_ascii_uppercase()));
+            if let Some(variable) = variable.as_ref().filter(|_| near.is_empty()) {
+                tracing::warn!(variable, "a variable that begins with COORD_ sets no option of this store");
+                continue;
+            }
+            let names: Vec<_> = known.iter().map(|spec| spec.name).collect();
+            return Err(Error::config(format!("unknown option{near}"))
+                .with_context("option", variable.as_ref().unwrap_or(name))
+                .with_context("from", origin)
+                .with_context("known", names.join(", ")));
+        }
+        Ok(())
     }
 
     /// The names that are set, each with where it comes from.
@@ -151,6 +163,17 @@ mod tests {
         ] {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_variable_of_somebody_else_is_ignored_and_a_slip_is_not() {
+        let known = [OptionSpec { name: "password", doc: "" }];
+        let mut options = Options::default();
+        options.set_default("release_date", Secret::new("x"), ENVIRONMENT);
+        assert!(options.refuse_unknown(&known).is_ok());
+        options.set_default("pasword", Secret::new("x"), ENVIRONMENT);
+        let e = options.refuse_unknown(&known).unwrap_err().to_string();
+        assert!(e.contains("COORD_PASWORD") && e.contains("did you mean \"password\"?"), "{e}");
     }
 
     #[test]

@@ -24,6 +24,16 @@ const COMMON: &[OptionSpec] = &[
     OptionSpec { name: "password_file", doc: "a file that holds the password" },
 ];
 
+/// What people write for a scheme.
+const ALIASES: &[(&str, &str)] = &[
+    ("zookeeper", "zk"),
+    ("valkey", "redis"),
+    ("valkeys", "rediss"),
+    ("http", "etcd"),
+    ("https", "etcds"),
+    ("mem", "memory"),
+];
+
 /// Opens stores of some schemes.
 #[async_trait]
 pub trait BackendFactory: fmt::Debug + Send + Sync + 'static {
@@ -115,7 +125,8 @@ impl Registry {
     }
 
     fn unknown_scheme(&self, scheme: &str) -> Error {
-        let near = suggestion(scheme, self.schemes());
+        let meant = ALIASES.iter().find(|(name, _)| *name == scheme).map_or(scheme, |(_, meant)| meant);
+        let near = suggestion(meant, self.schemes());
         let known: Vec<_> = self.schemes().collect();
         Error::config(format!("no backend for this scheme{near}"))
             .with_context("scheme", scheme)

@@ -61,9 +61,11 @@ impl StoreUrl {
         if scheme.is_empty()
             || !scheme.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'+')
         {
+            // Only what cannot hold a password is shown: what stands before the first colon.
             return Err(Error::config(
-                "a scheme is lower-case letters and digits, such as zk, etcd or redis",
-            ));
+                "a store URL begins with a scheme of lower-case letters and digits, such as zk:// or redis://",
+            )
+            .with_context("scheme", scheme));
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = match rest.strip_prefix("//") {
@@ -193,8 +195,11 @@ impl fmt::Display for StoreUrl {
             write!(f, "{}", self.path.as_str().trim_start_matches('/'))?;
         } else {
             f.write_str("//")?;
-            if let Some(name) = &self.username {
-                write!(f, "{name}{}@", if self.password.is_some() { ":***" } else { "" })?;
+            let name = self.username.as_deref().unwrap_or_default();
+            match &self.password {
+                Some(_) => write!(f, "{name}:***@")?,
+                None if !name.is_empty() => write!(f, "{name}@")?,
+                None => {}
             }
             for (i, host) in self.hosts.iter().enumerate() {
                 let name =
