@@ -121,7 +121,7 @@ impl Link {
         }
     }
 
-    /// Runs a call on the library's runtime, to its end also if the caller goes away.
+    /// Runs a call with the library's runtime around it, to its end also if the caller goes away.
     pub(crate) async fn run<T, F>(
         self: &Arc<Self>,
         ctx: &OpContext,
@@ -138,7 +138,8 @@ impl Link {
             );
         }
         let link = Arc::clone(self);
-        self.runtime.run(async move { call(link, until).await }).await
+        // The driver's task reads the replies: a caller that stands still holds up nobody else.
+        self.runtime.run_here(async move { call(link, until).await }).await
     }
 
     /// Ends the connection and all tasks that use it.

@@ -10,6 +10,7 @@
 
 mod backoff;
 mod change_log;
+mod here;
 mod hub;
 mod hubs;
 mod lease;
@@ -19,6 +20,7 @@ mod watcher;
 
 pub use backoff::Backoff;
 pub use change_log::Change;
+pub use here::Here;
 pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
 pub use lease::{Lease, Stamp};

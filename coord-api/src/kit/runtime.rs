@@ -8,6 +8,7 @@ use std::{
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{runtime::Handle, task::JoinHandle};
 
+use super::Here;
 use crate::{Error, ErrorKind, Nonce, Result};
 
 /// Where work runs that must outlive its caller, and where its randomness comes from.
@@ -77,6 +78,18 @@ impl Runtime {
             Ok(result) => result,
             Err(e) => Err(Error::ambiguous("the task that did it is gone").with_source(e)),
         }
+    }
+
+    /// Runs `work` in the caller's task, and to its end also if the returned future is dropped once it was polled.
+    ///
+    /// For drivers whose own tasks read the replies. Where a caller that stands still could hold up a shared
+    /// connection, use [`Runtime::run`].
+    pub fn run_here<F>(&self, work: F) -> Here<F>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Here::new(self.clone(), work)
     }
 
     /// Enters the runtime, for drivers that spawn by themselves.
