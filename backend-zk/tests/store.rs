@@ -201,9 +201,7 @@ async fn a_tree_is_watched_through_cuts_with_revisions_that_never_go_back() {
                     writer.delete(path.as_str()).await.unwrap();
                 } else {
                     // The condition makes and deletes a node, which no watcher must see.
-                    let txn = Txn::new()
-                        .check_absent(key("/w/gate"))
-                        .put(path.as_str(), n.to_string());
+                    let txn = Txn::new().check_absent(key("/w/gate")).put(path.as_str(), n.to_string());
                     assert!(writer.commit(txn).await.unwrap().is_committed());
                 }
                 if n % 50 == 25 {
