@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use coord_api::{Revision, kit::Change};
 
-/// How many revisions are kept: small, so that falling behind is met in tests.
-const KEPT: usize = 1024;
+/// How many revisions are kept. The log is the whole store's: writes elsewhere push out what a watcher has not read.
+const KEPT: usize = 16_384;
 
 /// The changes of the last revisions.
 #[derive(Debug)]

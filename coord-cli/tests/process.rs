@@ -56,7 +56,7 @@ fn a_configuration_that_cannot_be_read_is_named_with_its_line() {
     let folder = folder.path();
     for (text, parts) in [
         ("url = \"memory:x\"\npassword = \"s3cret\n", &["coord.toml", "line=2"][..]),
-        ("uri = \"memory:x\"\n", &["coord.toml", "did you mean \"uri\"?"]),
+        ("uri = \"memory:x\"\n", &["coord.toml", "\"uri\" stands there"]),
         ("url = \"memry:x\"\n", &["did you mean \"memory\"?", "known="]),
         ("url = \"memory:x\"\npasword = \"s3cret\"\n", &["did you mean \"password\"?"]),
         ("url = \"etcd://u:s3cret@h:0\"\n", &["coord.toml", "port"]),

@@ -188,6 +188,9 @@ async fn dropping_at_any_await_point_leaves_nothing_behind(cx: Arc<Cx>) -> CaseR
             holder.release().await?;
         }
     }
+    // The last one that was dropped leaves in the background, too.
+    eventually("the line is empty", || async { Ok(entries(session.coord(), "/locks/x").await? == 0) })
+        .await?;
     lock.try_acquire().await?.expect("free").release().await?;
     Ok(())
 }
