@@ -1,12 +1,6 @@
 //! What a case is given, and how it waits.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use coord_api::{Coord, Session};
 use tokio::time::Instant;
@@ -21,7 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Cx {
     fixture: Arc<dyn Fixture>,
     namespace: String,
-    sessions: AtomicU32,
 }
 
 impl Cx {
@@ -34,7 +27,7 @@ impl Cx {
         // Unique also across runs against a server that keeps its data.
         let unique: u64 = rand::random();
         let namespace = format!("/conformance/{}-{unique:016x}", case.replace("::", "-"));
-        Self { fixture, namespace, sessions: AtomicU32::new(0) }
+        Self { fixture, namespace }
     }
 
     /// A new handle of its own on the case's namespace.
@@ -58,7 +51,6 @@ impl Cx {
     /// # Errors
     /// If the store cannot be opened.
     pub async fn session(&self) -> Result<Session, Failure> {
-        self.sessions.fetch_add(1, Ordering::Relaxed);
         Ok(self.coord().await?.session(Self::LONG).await?)
     }
 

@@ -44,7 +44,7 @@ pub(crate) async fn entries(coord: &Coord, dir: &str) -> Result<usize, Failure> 
 }
 
 /// Starts to acquire in a task, and returns once the entry stands in the line behind `ahead` others.
-async fn queue_up(
+pub(super) async fn queue_up(
     session: &Session,
     dir: &'static str,
     ahead: usize,

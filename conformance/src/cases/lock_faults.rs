@@ -6,7 +6,7 @@ use coord_api::{ErrorKind, Key, Lifetime, Txn};
 use coord_recipes::Lock;
 use tokio::time::Instant;
 
-use super::lock::entries;
+use super::lock::{entries, queue_up};
 use crate::{CaseResult, Cx, eventually, within};
 
 cases!("lock_faults", needs Link:
@@ -87,10 +87,7 @@ async fn a_cut_off_waiter_loses_its_place_and_is_told(cx: Arc<Cx>) -> CaseResult
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
     let (holder, waiting) = (b.coord.session(Cx::LONG).await?, a.coord.session(Cx::SHORT).await?);
     let guard = Lock::new(&holder, "/locks/x")?.acquire().await?;
-    let lock = Lock::new(&waiting, "/locks/x")?;
-    let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("the waiter is in the line", || async { Ok(entries(&b.coord, "/locks/x").await? == 2) })
-        .await?;
+    let waiter = queue_up(&waiting, "/locks/x", 1).await?;
     a.link.blackhole().await;
     let error =
         within("the waiter is told", waiter).await?.expect("no panic").expect_err("its session is lost");
@@ -124,10 +121,7 @@ async fn a_broken_connection_loses_neither_place_nor_lock(cx: Arc<Cx>) -> CaseRe
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
     let (session_a, session_b) = (a.coord.session(Cx::LONG).await?, b.coord.session(Cx::LONG).await?);
     let guard = Lock::new(&session_a, "/locks/x")?.acquire().await?;
-    let lock = Lock::new(&session_b, "/locks/x")?;
-    let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("the waiter is in the line", || async { Ok(entries(&a.coord, "/locks/x").await? == 2) })
-        .await?;
+    let waiter = queue_up(&session_b, "/locks/x", 1).await?;
     for _ in 0..3 {
         a.link.reset().await?;
         b.link.reset().await?;

@@ -6,7 +6,7 @@ use coord_api::{ErrorKind, Freshness, Lifetime, Outcome, SessionState};
 use coord_recipes::Lock;
 use tokio::time::Instant;
 
-use super::lock::entries;
+use super::lock::queue_up;
 use crate::{CaseResult, Cx, eventually, within};
 
 cases!("restart", needs Server:
@@ -98,10 +98,7 @@ async fn the_lock_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
     let (session_a, session_b) = (a.coord.session(Cx::LONG).await?, b.coord.session(Cx::LONG).await?);
     let guard = Lock::new(&session_a, "/locks/x")?.acquire().await?;
-    let lock = Lock::new(&session_b, "/locks/x")?;
-    let waiter = tokio::spawn(async move { lock.acquire().await });
-    eventually("the waiter is in the line", || async { Ok(entries(&a.coord, "/locks/x").await? == 2) })
-        .await?;
+    let waiter = queue_up(&session_b, "/locks/x", 1).await?;
     rig.kill().await?;
     rig.restart().await?;
     eventually("the store answers", || async { Ok(a.coord.get("/other").await.is_ok()) }).await?;
