@@ -72,7 +72,7 @@ pub use coord_api::{
     SessionState, Start, StoreUrl, Txn, TxnOutcome, Version, WatchEvent, WatchStream, Written,
     encode_segment, parse_duration,
 };
-pub use coord_recipes::{Lock, LockGuard};
+pub use coord_recipes::{Hold, Lock, LockGuard};
 
 pub use connect::{connect, connect_through, connect_with, from_config, from_env};
 pub use schemes::registry;

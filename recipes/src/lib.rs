@@ -6,13 +6,12 @@
 //! |---|---|
 //! | [`Lock`] | a fair, fenced, exclusive lock |
 //!
-//! The parts underneath: a line of ephemeral entries ordered by the store (`queue`), in which everybody waits for the
-//! one entry ahead, so that a release wakes one waiter.
+//! Underneath: a line of ephemeral entries ordered by the store (`line`), in which everybody waits for the one entry
+//! ahead, so that a release wakes one waiter; and what holding means ([`Hold`]), which every guard shares.
 
-mod guard;
+mod hold;
+mod line;
 mod lock;
-mod queue;
-mod stragglers;
 
-pub use guard::LockGuard;
-pub use lock::Lock;
+pub use hold::Hold;
+pub use lock::{Lock, LockGuard};

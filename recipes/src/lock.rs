@@ -1,13 +1,13 @@
 //! A fair, fenced, exclusive lock.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, Error, IntoDir, Result, Session, Tag};
+use coord_api::{Dir, IntoDir, Result, Session};
 
 use crate::{
-    LockGuard,
-    queue::{Verdict, join},
+    Hold,
+    line::{Line, first_in_line},
 };
 
 /// The tag of lock entries: Curator's, whose locks look for exactly this text on ZooKeeper.
@@ -20,8 +20,8 @@ const TAG: &str = "lock-";
 /// lock's alone. On ZooKeeper it is one with Curator's `InterProcessMutex`, on etcd with `etcdctl lock` and
 /// `concurrency.Mutex`: programs that use those and this exclude each other.
 ///
-/// A lock in a distributed system can be lost while its holder works: watch [`LockGuard::lost`], and give
-/// [`LockGuard::token`] to the resource so that it can refuse a holder from the past.
+/// A lock in a distributed system can be lost while its holder works: watch [`Hold::lost`], and give
+/// [`Hold::token`] to the resource so that it can refuse a holder from the past.
 ///
 /// ```
 /// # coord_backend_memory::doc_example(async |store| {
@@ -40,9 +40,7 @@ const TAG: &str = "lock-";
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lock {
-    session: Session,
-    dir: Dir,
-    tag: Tag,
+    line: Line,
 }
 
 impl Lock {
@@ -53,18 +51,13 @@ impl Lock {
     /// # Errors
     /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
-        let dir = name.into_dir()?;
-        if dir.is_root() {
-            return Err(Error::invalid("a lock needs a directory of its own, not the root"));
-        }
-        session.coord().warn_if_exclusion_is_weak();
-        Ok(Self { session: session.clone(), dir, tag: Tag::new(TAG)? })
+        Ok(Self { line: Line::new(session, name, TAG)? })
     }
 
     /// The directory of the lock.
     #[must_use]
     pub const fn name(&self) -> &Dir {
-        &self.dir
+        self.line.dir()
     }
 
     /// Joins the line and waits until the lock is ours, however long.
@@ -77,9 +70,7 @@ impl Lock {
     /// # Cancel safety
     /// Safe: dropping the future leaves the line, also if the store had not answered yet.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        let mut place = join(&self.session, &self.dir, &self.tag, Bytes::new()).await?;
-        place.turn(first_in_line).await?;
-        Ok(LockGuard::new(place))
+        self.line.enter(Bytes::new(), first_in_line).await.map(LockGuard::new)
     }
 
     /// Takes the lock if nobody has it or waits for it; `None` if somebody does. Leaves nothing in the line then.
@@ -90,14 +81,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        let mut place = join(&self.session, &self.dir, &self.tag, Bytes::new()).await?;
-        match place.verdict(first_in_line).await? {
-            Verdict::Granted => Ok(Some(LockGuard::new(place))),
-            Verdict::Behind(_) => {
-                place.leave().await?;
-                Ok(None)
-            }
-        }
+        Ok(self.line.try_enter(Bytes::new(), first_in_line).await?.map(LockGuard::new))
     }
 
     /// Waits for the lock, but not longer than `timeout`; `None` if the time ran out. Zero means one try.
@@ -108,20 +92,44 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Option<LockGuard>> {
-        if timeout.is_zero() {
-            return self.try_acquire().await;
-        }
-        match tokio::time::timeout(timeout, self.acquire()).await {
-            Ok(acquired) => acquired.map(Some),
-            Err(_) => Ok(None),
-        }
+        Ok(self.line.enter_timeout(Bytes::new(), first_in_line, timeout).await?.map(LockGuard::new))
     }
 }
 
-/// The lock is with the first in line; everybody else waits for the one ahead.
-fn first_in_line(line: &[Child], at: usize) -> Verdict {
-    match at.checked_sub(1).map(|ahead| &line[ahead]) {
-        None => Verdict::Granted,
-        Some(ahead) => Verdict::Behind(ahead.key.clone()),
+/// A held lock.
+///
+/// Ends by [`LockGuard::release`], or in the background when it is dropped; both work without a runtime around them.
+/// Note that `let _ = lock.acquire().await?` drops the guard at once. What it can do while it holds is in [`Hold`].
+#[derive(Debug)]
+#[must_use = "dropping the guard releases the lock: bind it to a name (`let guard`); `let _` drops it at once"]
+pub struct LockGuard {
+    hold: Hold,
+}
+
+impl LockGuard {
+    pub(crate) const fn new(hold: Hold) -> Self {
+        Self { hold }
+    }
+
+    /// Gives the lock back and reports.
+    ///
+    /// Tries until the store confirms or the session is over, also if the future is dropped.
+    ///
+    /// # Errors
+    /// [`SessionLost`](coord_api::ErrorKind::SessionLost) and the like if the store did not confirm before the session
+    /// ended; the lock is free then, or will be when the store ends the session.
+    ///
+    /// # Cancel safety
+    /// Safe: the release goes on in the background.
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+}
+
+impl Deref for LockGuard {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        &self.hold
     }
 }

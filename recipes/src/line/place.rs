@@ -1,40 +1,22 @@
-//! The line: join it, wait for the verdict, leave it.
-//!
-//! Every recipe that lets some wait for others is this engine with another rule. An entry in a directory is a place
-//! in the line; the store's order is the line's. Three things are true at every await point:
-//!
-//! * **One entry an acquire.** A retried or ambiguous join uses the same nonce and finds itself again.
-//! * **Nothing left behind.** Joining and leaving run in tasks of their own. A caller who goes away drops the
-//!   [`Place`], and a dropped place leaves the line by itself.
-//! * **No grant on old news.** A verdict is given on a listing that shows our own entry, while our session surely
-//!   lives.
+//! A place in the line: join, ask for the verdict, wait, leave.
 
 use std::{
+    future::poll_fn,
     sync::{Arc, Weak},
+    task::Poll,
     time::Duration,
 };
 
 use bytes::Bytes;
 use coord_api::{
-    Child, Dir, Error, ErrorKind, Key, Lifetime, Listing, Nonce, OrderedCreate, Result, Retry, Revision,
-    Seen, Session, Tag, Txn, kit::Backoff,
+    Child, Coord, Dir, Error, ErrorKind, Key, Lifetime, Listing, Nonce, OrderedCreate, Result, Retry,
+    Revision, Seen, Session, Tag, Txn, kit::Backoff,
 };
 
-use crate::stragglers::sweep;
+use super::{Verdict, stragglers::sweep};
 
 /// Longest pause between tries to join, look or leave.
 pub(crate) const RETRY_CAP: Duration = Duration::from_secs(1);
-
-/// Whether it is our turn, given the line and our index in it.
-pub(crate) enum Verdict {
-    /// It is.
-    Granted,
-    /// Not before this entry is gone.
-    Behind(Key),
-}
-
-/// What makes the line of a recipe: who gives the verdict.
-pub(crate) type Rule = fn(&[Child], usize) -> Verdict;
 
 /// An entry in the line of a directory.
 #[derive(Debug)]
@@ -122,7 +104,10 @@ impl Place {
     }
 
     /// Asks the rule once.
-    pub(crate) async fn verdict(&mut self, rule: Rule) -> Result<Verdict> {
+    pub(crate) async fn verdict(
+        &mut self,
+        rule: &(impl Fn(&[Child], usize) -> Verdict + Sync),
+    ) -> Result<Verdict> {
         let line = match self.line.take() {
             Some(line) => line,
             None => self.look().await?,
@@ -142,24 +127,23 @@ impl Place {
     ///
     /// # Cancel safety
     /// Safe: nothing is consumed; the place stays until it is dropped.
-    pub(crate) async fn turn(&mut self, rule: Rule) -> Result<()> {
+    pub(crate) async fn turn(&mut self, rule: &(impl Fn(&[Child], usize) -> Verdict + Sync)) -> Result<()> {
         while let Verdict::Behind(ahead) = self.verdict(rule).await? {
             self.wait_for(ahead).await?;
         }
         Ok(())
     }
 
-    /// Waits until `ahead` is gone, and no longer than our own entry and session last.
-    async fn wait_for(&self, ahead: Key) -> Result<()> {
+    /// Waits until one of `ahead` is gone, and no longer than our own entry and session last.
+    async fn wait_for(&self, ahead: Vec<Key>) -> Result<()> {
         let coord = self.session.coord();
-        let (ahead, own) = (Seen::Exists(ahead), Seen::Exists(self.key.clone()));
+        let seen: Vec<Seen> = ahead.into_iter().chain([self.key.clone()]).map(Seen::Exists).collect();
         let mut backoff = Backoff::new(RETRY_CAP);
         loop {
             let woken = tokio::select! {
                 biased;
                 () = self.session.lost() => return self.session.ensure_valid(),
-                woken = coord.wait(&ahead) => woken,
-                woken = coord.wait(&own) => woken,
+                woken = wait_any(coord, &seen) => woken,
             };
             match woken {
                 Err(error) if error.retry() != Retry::Never => backoff.sleep(&coord.runtime()).await,
@@ -216,6 +200,21 @@ impl Drop for Place {
             });
         }
     }
+}
+
+/// Returns once one of `seen` is no longer true.
+async fn wait_any(coord: &Coord, seen: &[Seen]) -> Result<()> {
+    let mut waits: Vec<_> = seen.iter().map(|seen| Box::pin(coord.wait(seen))).collect();
+    // Polled in the order of the line, so that runs of the simulation repeat.
+    poll_fn(|cx| {
+        for wait in &mut waits {
+            if let Poll::Ready(woken) = wait.as_mut().poll(cx) {
+                return Poll::Ready(woken);
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Deletes an entry of ours; tries until the store confirms or the session is over, with which the entry goes.

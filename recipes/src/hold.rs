@@ -1,4 +1,4 @@
-//! What holding a lock means.
+//! What holding means, for every recipe that lets some wait for others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,22 +8,20 @@ use coord_api::{
 };
 use tokio::time::Instant;
 
-use crate::queue::Place;
+use crate::line::Place;
 
-/// A held lock.
+/// A place at the head of a line: what every guard has in common.
 ///
-/// Ends by [`LockGuard::release`], or in the background when it is dropped; both work without a runtime around them.
-/// Note that `let _ = lock.acquire().await?` drops the guard at once.
+/// [`LockGuard`](crate::LockGuard) and the other guards dereference to it.
 #[derive(Debug)]
-#[must_use = "dropping the guard releases the lock: bind it to a name (`let guard`); `let _` drops it at once"]
-pub struct LockGuard {
+pub struct Hold {
     place: Place,
     token: FencingToken,
     /// Set once our entry was seen to be gone while the session lived.
     entry_gone: AtomicBool,
 }
 
-impl LockGuard {
+impl Hold {
     pub(crate) fn new(place: Place) -> Self {
         let token = place.session().coord().fencing_token(place.created());
         Self { place, token, entry_gone: AtomicBool::new(false) }
@@ -44,19 +42,19 @@ impl LockGuard {
         self.place.key()
     }
 
-    /// The session that holds the lock.
+    /// The session that holds.
     #[must_use]
     pub const fn session(&self) -> &Session {
         self.place.session()
     }
 
-    /// Until when nobody else can be granted the lock, unless the session is renewed before (promise G2).
+    /// Until when nobody else can be granted what we hold, unless the session is renewed before (promise G2).
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.session().valid_until()
     }
 
-    /// Whether the lock is surely still ours, by the local clock. Asks nobody and costs next to nothing.
+    /// Whether what we hold is surely still ours, by the local clock. Asks nobody and costs next to nothing.
     ///
     /// Never becomes `true` again (promise G3).
     #[must_use]
@@ -64,7 +62,7 @@ impl LockGuard {
         !self.entry_gone.load(Ordering::Acquire) && self.session().is_valid()
     }
 
-    /// Resolves once the lock is lost: the session ended, its local deadline passed, or somebody deleted our entry.
+    /// Resolves once it is lost: the session ended, its local deadline passed, or somebody deleted our entry.
     ///
     /// ```
     /// # coord_backend_memory::doc_example(async |store| {
@@ -106,7 +104,7 @@ impl LockGuard {
     /// Asks the store whether our entry still stands.
     ///
     /// True when the store answered; it may be false when the answer arrives. For writes into the same store
-    /// use [`LockGuard::commit`], for others the token.
+    /// use [`Hold::commit`], for others the token.
     ///
     /// # Errors
     /// [`LockLost`](ErrorKind::LockLost) or [`SessionLost`](ErrorKind::SessionLost) if the lock is lost; others if the
@@ -172,17 +170,8 @@ impl LockGuard {
         }
     }
 
-    /// Gives the lock back and reports.
-    ///
-    /// Tries until the store confirms or the session is over, also if the future is dropped.
-    ///
-    /// # Errors
-    /// [`SessionLost`](ErrorKind::SessionLost) and the like if the store did not confirm before the session ended; the
-    /// lock is free then, or will be when the store ends the session.
-    ///
-    /// # Cancel safety
-    /// Safe: the release goes on in the background.
-    pub async fn release(self) -> Result<()> {
+    /// Leaves the line and reports; goes on in the background if the future is dropped.
+    pub(crate) async fn release(self) -> Result<()> {
         self.place.leave().await
     }
 
