@@ -6,7 +6,7 @@ use std::{
 };
 
 use coord_api::{
-    Commit, Error, ErrorKind, Failed, Freshness, Key, OpContext, Rejection, Result, Revision, Txn,
+    Commit, Error, ErrorKind, Failed, Freshness, Key, OpContext, Rejection, Result, Retry, Revision, Txn,
     TxnOutcome, Written,
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -16,7 +16,7 @@ use crate::{
     driver::{Conn, Fault, Multi, MultiFault, MultiResult, Node, coord_version},
     handle::{Core, RACES_MAX, check_value, is_directory, lost_races},
     leaves::check_leaves,
-    plan::{Found, Plan, Planned, Step, keys_to_look_at, plan},
+    plan::{Found, Plan, Planned, Step, keys_below, keys_to_look_at, plan},
 };
 
 /// The server's limit of a packet, jute.maxbuffer, less room for headers.
@@ -31,6 +31,8 @@ enum Judgement {
     MakeParents,
     /// Something changed under us: look at this key and try again.
     LookAt(Key),
+    /// What is remembered of this key is not so any more.
+    Forgotten(Key),
 }
 
 impl Core {
@@ -45,8 +47,10 @@ impl Core {
             _ => self.conn(ctx, deadline).await?,
         };
         let mut look_at: BTreeSet<Key> = keys_to_look_at(&txn);
+        let mut guesses = self.known_keys.guess(&txn, &mut look_at);
         for _ in 0..RACES_MAX {
-            let found = self.look(&conn, deadline, &look_at).await?;
+            let mut found = self.look(&conn, deadline, &look_at).await?;
+            found.extend(guesses.iter().map(|(key, version)| (key.clone(), Found::Remembered(*version))));
             let planned = match plan(&txn, &found, &self.settings.paths)? {
                 Planned::Rejected(failed) => return Ok(TxnOutcome::Rejected(Rejection::new(Some(failed)))),
                 Planned::Go(planned) => planned,
@@ -62,6 +66,7 @@ impl Core {
                     self.tide.wrote(conn.id(), mark);
                     let commit = self.written(&conn, &txn, &planned, &results).await;
                     self.note(&txn, &commit);
+                    self.remember(&txn, &planned, &results, &guesses)?;
                     return Ok(TxnOutcome::Committed(commit));
                 }
                 Err(MultiFault::Whole(fault)) => return Err(fault.into_error()),
@@ -76,6 +81,11 @@ impl Core {
                     }
                 }
                 Judgement::LookAt(key) => drop(look_at.insert(key)),
+                // No more guesses, or a large transaction could lose one round for each of them.
+                Judgement::Forgotten(key) => {
+                    self.known_keys.missed(&key);
+                    look_at.extend(guesses.drain().map(|(key, _)| key));
+                }
             }
         }
         Err(lost_races(txn.ops().first().map_or("", |op| op.key().as_str())))
@@ -87,6 +97,9 @@ impl Core {
         deadline: Instant,
         keys: &BTreeSet<Key>,
     ) -> Result<HashMap<Key, Found>> {
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
         stream::iter(keys.iter().cloned())
             .map(|key| async move {
                 let path = self.settings.paths.key(&key);
@@ -147,6 +160,35 @@ impl Core {
                 self.known.forget(&self.settings.paths.key(op.key()));
             }
         }
+    }
+
+    /// Remembers how the keys were left, for the next writes.
+    ///
+    /// # Errors
+    /// The leaf rule, if keys were put below one that was written without a look: nobody sees the value while they
+    /// are there.
+    fn remember(
+        &self,
+        txn: &Txn,
+        plan: &Plan,
+        results: &[MultiResult],
+        guesses: &HashMap<Key, i32>,
+    ) -> Result<()> {
+        let mut hidden = Ok(());
+        for (index, op) in txn.ops().iter().enumerate() {
+            let node = match plan.result(index, results) {
+                Some(MultiResult::Wrote(node)) => node,
+                Some(MultiResult::Done) | None => None,
+            };
+            if guesses.contains_key(op.key()) {
+                self.known_keys.hit(op.key());
+                if node.is_some_and(|node| node.children > 0) {
+                    hidden = Err(keys_below(op.key()).with_retry(Retry::Ambiguous));
+                }
+            }
+            self.known_keys.wrote(op, node.as_ref());
+        }
+        hidden
     }
 
     async fn written(&self, conn: &Conn, txn: &Txn, plan: &Plan, results: &[MultiResult]) -> Commit {
@@ -210,6 +252,7 @@ fn judge(txn: &Txn, plan: &Plan, index: usize, fault: Fault) -> Result<Judgement
         (Step::Created(check) | Step::StillDirectory(check), _) => look_at(check),
         (Step::Create { op, .. } | Step::ReplaceDirectory(op) | Step::Put(op), _) => look_at_op(op),
         (Step::Update(op) | Step::Delete(op), _) => reject(Failed::Op(op)),
+        (Step::Guess(op), _) => Ok(Judgement::Forgotten(txn.ops()[op].key().clone())),
         (Step::Cleanup, fault) => Err(fault.into_error()),
     }
 }

@@ -19,6 +19,7 @@ use tokio::{
 use crate::{
     base::Base,
     driver::{Children, Conn, Fault, Node},
+    keys::KnownKeys,
     layout,
     leaves::KnownDirectories,
     line::OwnWrites,
@@ -52,6 +53,7 @@ pub(crate) struct Core {
     pub(crate) nodes: Nodes,
     pub(crate) own_writes: OwnWrites,
     pub(crate) known: KnownDirectories,
+    pub(crate) known_keys: KnownKeys,
     pub(crate) tide: Tide,
     closed: watch::Sender<bool>,
 }
@@ -70,6 +72,7 @@ impl Core {
             nodes: Nodes::default(),
             own_writes: OwnWrites::default(),
             known: KnownDirectories::default(),
+            known_keys: KnownKeys::default(),
             tide: Tide::default(),
             closed: watch::Sender::new(false),
         }

@@ -25,6 +25,7 @@ mod driver;
 mod factory;
 mod feed;
 mod handle;
+mod keys;
 mod layout;
 mod leaves;
 mod line;

@@ -11,12 +11,14 @@ use crate::{
     paths::{Paths, parent},
 };
 
-/// What a look at a key showed.
+/// What a look at a key showed, or what is remembered of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Absent,
     Key(Node),
     Directory(Node),
+    /// A key, if it still is in this version.
+    Remembered(i32),
 }
 
 /// What a part is for.
@@ -39,6 +41,8 @@ pub(crate) enum Step {
     /// A write of a key that was there.
     Put(usize),
     Delete(usize),
+    /// A write of a key in the version that is remembered of it.
+    Guess(usize),
     Cleanup,
 }
 
@@ -132,7 +136,9 @@ fn wire_version(version: Version) -> Option<i32> {
 fn creates(txn: &Txn, key: &Key, found: &HashMap<Key, Found>) -> bool {
     txn.ops().iter().any(|op| match op {
         Op::Create { key: created, .. } => created == key,
-        Op::Put { key: put, .. } => put == key && !matches!(found.get(key), Some(Found::Key(_))),
+        Op::Put { key: put, .. } => {
+            put == key && !matches!(found.get(key), Some(Found::Key(_) | Found::Remembered(_)))
+        }
         _ => false,
     })
 }
@@ -153,6 +159,12 @@ impl Plan {
         paths: &Paths,
     ) -> Result<Option<Failed>> {
         let path = paths.key(op.key());
+        if let Some(Found::Remembered(version)) = found
+            && let Some(part) = in_version(path.clone(), op, *version)
+        {
+            self.push(Step::Guess(index), part);
+            return Ok(None);
+        }
         match op {
             Op::Create { key, value, lifetime } => {
                 if matches!(found, Some(Found::Key(_))) {
@@ -195,10 +207,7 @@ impl Plan {
     ) -> Result<()> {
         if let Some(Found::Directory(node)) = found {
             if node.children > 0 {
-                return Err(Error::invalid(
-                    "keys are below this one, so it cannot have a value (the leaf rule)",
-                )
-                .with_context("key", key));
+                return Err(keys_below(key));
             }
             // Its value would go when the server collects the empty container.
             let version = Some(node.version);
@@ -252,11 +261,33 @@ impl Plan {
             return results.first().copied();
         }
         let step = self.steps.iter().position(|step| match step {
-            Step::Create { op: of } | Step::Update(of) | Step::Put(of) | Step::Delete(of) => *of == op,
+            Step::Create { op: of }
+            | Step::Update(of)
+            | Step::Put(of)
+            | Step::Delete(of)
+            | Step::Guess(of) => *of == op,
             _ => false,
         })?;
         results.get(step).copied()
     }
+}
+
+/// A write of a key that must be there in this version.
+fn in_version(path: String, op: &Op, version: i32) -> Option<Multi> {
+    let version = Some(version);
+    match op {
+        Op::Put { value, .. } | Op::Update { value, .. } => {
+            Some(Multi::Set { path, value: value.clone(), version })
+        }
+        Op::Delete { .. } => Some(Multi::Delete { path, version }),
+        _ => None,
+    }
+}
+
+/// Refuses a value where a directory is.
+pub(crate) fn keys_below(key: &Key) -> Error {
+    Error::invalid("keys are below this one, so it cannot have a value (the leaf rule)")
+        .with_context("key", key)
 }
 
 /// What a refused creation is blamed on: the check that it also proves, if there is one.

@@ -21,6 +21,10 @@ pub enum ErrorKind {
     SessionLost,
     /// The guard no longer holds its lock or place in the line.
     LockLost,
+    /// What is to be given back or changed is not held by the caller, but by somebody else or nobody. Nothing changed.
+    NotHolder,
+    /// A token or epoch is smaller than one that was seen before: it comes from a holder of the past. Nothing changed.
+    StaleToken,
     /// The store cannot be reached, has no quorum, or refuses for now.
     Unavailable,
     /// The deadline passed first.
@@ -49,6 +53,8 @@ impl ErrorKind {
             Self::LimitExceeded => "limit-exceeded",
             Self::SessionLost => "session-lost",
             Self::LockLost => "lock-lost",
+            Self::NotHolder => "not-holder",
+            Self::StaleToken => "stale-token",
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",
             Self::Unauthenticated => "unauthenticated",

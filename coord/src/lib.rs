@@ -57,6 +57,8 @@
 #![cfg_attr(doctest, doc = include_str!("../../README.md"))]
 
 mod connect;
+#[cfg(doctest)]
+mod pages;
 mod schemes;
 
 #[cfg(feature = "memory")]

@@ -7,6 +7,7 @@
 //! | [`Hub`] | one watch of a directory that feeds every waiter and watcher of the process |
 //! | [`Hubs`] | which directories have one |
 //! | [`Backoff`] | how long to wait before trying again |
+//! | [`Recent`] | a bounded memory of what was seen lately |
 
 mod backoff;
 mod change_log;
@@ -14,6 +15,7 @@ mod here;
 mod hub;
 mod hubs;
 mod lease;
+mod recent;
 mod runtime;
 mod wakers;
 mod watcher;
@@ -24,5 +26,6 @@ pub use here::Here;
 pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
 pub use lease::{Lease, Stamp};
+pub use recent::Recent;
 pub use runtime::Runtime;
 pub use wakers::{WakerRef, Wakers};
