@@ -84,6 +84,28 @@ impl Runtime {
     ///
     /// For drivers whose own tasks read the replies. Where a caller that stands still could hold up a shared
     /// connection, use [`Runtime::run`].
+    ///
+    /// ```
+    /// # coord_backend_memory::doc_example(async |coord| {
+    /// let runtime = coord.runtime();
+    /// let (done, told) = tokio::sync::oneshot::channel();
+    /// let mut write = Box::pin(runtime.run_here(async move {
+    ///     tokio::task::yield_now().await; // a request on its way
+    ///     done.send("applied").ok();
+    /// }));
+    /// assert!(futures::poll!(write.as_mut()).is_pending());
+    /// drop(write); // the caller goes away, the write does not
+    /// assert_eq!(told.await?, "applied");
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// None of its own: the output is that of `work`.
+    ///
+    /// # Cancel safety
+    /// Dropped before its first poll, nothing has begun and nothing will; dropped later, `work` goes on to its end in a
+    /// task of this runtime.
     pub fn run_here<F>(&self, work: F) -> Here<F>
     where
         F: Future + Send + 'static,
