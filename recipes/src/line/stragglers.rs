@@ -3,12 +3,12 @@
 //! A request to join whose reply was lost may still be on its way: in the buffers of a dead connection, or in a server
 //! that was slow to take it. If it arrives after its entry was looked for, or after it was deleted, it makes an entry
 //! that nobody knows, and the line stands still behind it for as long as the session lives. No store can be asked to
-//! refuse such a request, so a join that was ever ambiguous is looked for again, ever more seldom.
+//! refuse such a request, so whoever made an ambiguous join looks again whenever the line changes.
 
 use std::time::Duration;
 
 use coord_api::{
-    Coord, Dir, Freshness, Nonce, Result, Retry, Session, SessionState, Txn,
+    Coord, Dir, Freshness, Nonce, Result, Retry, Revision, Seen, Session, SessionState, Txn,
     kit::{Backoff, Runtime},
 };
 use tokio::time::Instant;
@@ -18,8 +18,8 @@ use super::place::RETRY_CAP;
 /// For how long a request may be on its way: systems give up what a dead connection did not deliver after a quarter
 /// of an hour.
 const LATEST: Duration = Duration::from_secs(15 * 60);
-/// Longest pause between two looks.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Longest pause between a change of the line and the look at it: for so long may a late entry hold up the others.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Deletes the entries that carry our nonce: those that are there, before this returns, and in the background those
 /// that arrive later, until the session is over.
@@ -27,16 +27,19 @@ pub(crate) async fn sweep(session: &Session, dir: &Dir, nonce: Nonce) {
     let coord = session.coord().clone().with_freshness(Freshness::Latest);
     let runtime = coord.runtime();
     let mut backoff = Backoff::new(RETRY_CAP);
-    while session.is_valid() {
+    let seen = loop {
+        if !session.is_valid() {
+            return;
+        }
         match delete_all(&coord, dir, nonce).await {
-            Ok(()) => break,
+            Ok(revision) => break revision,
             Err(error) if error.retry() == Retry::Never => {
                 tracing::warn!(%dir, %error, "cannot look for entries of a failed join; they go with the session");
                 return;
             }
             Err(_) => backoff.sleep(&runtime).await,
         }
-    }
+    };
     // Not the session: it must end when its owner drops it, and this with it.
     let mut states = session.states();
     let dir = dir.clone();
@@ -45,29 +48,43 @@ pub(crate) async fn sweep(session: &Session, dir: &Dir, nonce: Nonce) {
             biased;
             // An error means that the session is gone altogether.
             _ = states.wait_for(|state| *state == SessionState::Lost) => {}
-            () = look_again(&coord, &runtime, &dir, nonce) => {}
+            () = look_again(&coord, &runtime, &dir, nonce, seen) => {}
         }
     });
 }
 
-async fn look_again(coord: &Coord, runtime: &Runtime, dir: &Dir, nonce: Nonce) {
-    let began = Instant::now();
+async fn look_again(coord: &Coord, runtime: &Runtime, dir: &Dir, nonce: Nonce, mut seen: Revision) {
+    let latest = Instant::now() + LATEST;
+    // A busy line changes all the time, and a late entry is rare.
     let mut pauses = Backoff::new(PAUSE_MAX);
-    while began.elapsed() < LATEST {
+    loop {
+        let changed = Seen::Children(dir.clone(), seen);
+        let woken = match tokio::time::timeout_at(latest, coord.wait(&changed)).await {
+            Ok(woken) => woken,
+            Err(_) => return,
+        };
         pauses.sleep(runtime).await;
-        if delete_all(coord, dir, nonce).await.is_err_and(|error| error.retry() == Retry::Never) {
-            return;
+        let looked = match woken {
+            Ok(()) => delete_all(coord, dir, nonce).await,
+            Err(error) => Err(error),
+        };
+        match looked {
+            Ok(revision) => seen = revision,
+            Err(error) if error.retry() == Retry::Never => return,
+            Err(_) => {}
         }
     }
 }
 
-/// Deletes what carries our nonce now. The names are ours alone, so that deleting one twice hits nobody else's.
-async fn delete_all(coord: &Coord, dir: &Dir, nonce: Nonce) -> Result<()> {
-    for child in coord.list(dir).await?.children {
+/// Deletes what carries our nonce now, and tells the revision of the line then. The names are ours alone, so that
+/// deleting one twice hits nobody else's.
+async fn delete_all(coord: &Coord, dir: &Dir, nonce: Nonce) -> Result<Revision> {
+    let line = coord.list(dir).await?;
+    for child in line.children {
         if child.nonce == Some(nonce) {
             // Rejected means that it is gone already.
             let _ = coord.commit(Txn::new().delete(child.key)).await?;
         }
     }
-    Ok(())
+    Ok(line.revision)
 }
