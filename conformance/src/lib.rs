@@ -24,6 +24,7 @@
 //! ```
 
 pub mod cases;
+pub mod checkers;
 mod cx;
 mod fixture;
 #[cfg(feature = "labs")]
