@@ -20,6 +20,16 @@ pub(crate) struct State {
     pub(crate) sessions: HashMap<SessionId, Row>,
     pub(crate) next_session: u64,
     pub(crate) log: Log,
+    pub(crate) observer: Option<Observer>,
+}
+
+/// Whoever is told of every change: its revision, and the session whose end made it.
+pub(crate) struct Observer(pub(crate) Box<dyn Fn(Revision, &[Change], Option<&SessionId>) + Send>);
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 impl State {
@@ -31,6 +41,7 @@ impl State {
             sessions: HashMap::new(),
             next_session: 1,
             log: Log::new(first),
+            observer: None,
         }
     }
 
@@ -142,7 +153,7 @@ impl State {
                 _ => written.push(None),
             }
         }
-        self.log.push(revision, changes.clone());
+        self.record(revision, &changes, None);
         (written, changes)
     }
 
@@ -168,7 +179,7 @@ impl State {
             Meta::new(revision, revision, version_at(revision), owner.clone()),
         );
         let changes = vec![self.insert(key, req.value, owner)];
-        self.log.push(revision, changes.clone());
+        self.record(revision, &changes, None);
         Ok((entry, changes))
     }
 
@@ -183,9 +194,16 @@ impl State {
             for key in doomed {
                 changes.extend(self.remove(&key));
             }
-            self.log.push(revision, changes.clone());
+            self.record(revision, &changes, Some(id));
         }
         Some((row, changes))
+    }
+
+    fn record(&mut self, revision: Revision, changes: &[Change], ended: Option<&SessionId>) {
+        if let Some(observer) = &self.observer {
+            (observer.0)(revision, changes, ended);
+        }
+        self.log.push(revision, changes.to_vec());
     }
 
     fn advance(&mut self) -> Revision {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::{
     session::Row,
-    state::{State, dirs_above},
+    state::{Observer, State, dirs_above},
 };
 
 /// A store in memory, which any number of [`MemoryBackend`](crate::MemoryBackend)s share.
@@ -83,6 +83,18 @@ impl MemoryStore {
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.0.lock().sessions.len()
+    }
+
+    /// How many waits and watches there are, for tests of leaks.
+    #[must_use]
+    pub fn waiting_count(&self) -> usize {
+        self.0.keys.waiting() + self.0.dirs.waiting()
+    }
+
+    /// Tells `observer` of every change in order, with its revision and the session whose end made it; for simulations
+    /// that record what the store did. The observer must not call the store.
+    pub fn observe(&self, observer: impl Fn(Revision, &[Change], Option<&SessionId>) + Send + 'static) {
+        self.0.lock().observer = Some(Observer(Box::new(observer)));
     }
 }
 
@@ -220,5 +232,32 @@ mod tests {
             assert!(revision > last, "{revision:?} after {last:?}");
             last = revision;
         }
+    }
+    #[tokio::test]
+    async fn an_observer_hears_of_every_change_and_whose_end_made_it() {
+        let runtime = Runtime::current().unwrap();
+        let store = MemoryStore::new(&runtime);
+        let heard: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+        let ears = Arc::clone(&heard);
+        store.observe(move |_, changes, ended| {
+            for change in changes {
+                let text = match change {
+                    Change::Put(entry) => format!("put {}", entry.key),
+                    Change::Delete(key) => format!("delete {key}"),
+                };
+                ears.lock().unwrap().push((text, ended.map(ToString::to_string)));
+            }
+        });
+        let coord = coord_api::Coord::new(Arc::new(crate::MemoryBackend::new(&store, runtime)));
+        let session = coord.session(std::time::Duration::from_secs(10)).await.unwrap();
+        session.coord().create("/own", "", coord_api::Lifetime::Session).await.unwrap();
+        coord.put("/other", "").await.unwrap();
+        coord.delete("/other").await.unwrap();
+        session.close().await.unwrap();
+        let heard = heard.lock().unwrap().clone();
+        let own = Some(session.id().to_string());
+        let expected =
+            [("put /own", None), ("put /other", None), ("delete /other", None), ("delete /own", own)];
+        assert_eq!(heard, expected.map(|(text, ended)| (text.to_owned(), ended)));
     }
 }

@@ -27,5 +27,5 @@ pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
 pub use lease::{Lease, Stamp};
 pub use recent::Recent;
-pub use runtime::Runtime;
+pub use runtime::{Gate, Runtime};
 pub use wakers::{WakerRef, Wakers};

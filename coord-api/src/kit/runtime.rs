@@ -1,8 +1,11 @@
 //! The one seam for spawning and randomness.
 
 use std::{
-    future::Future,
+    fmt,
+    future::{Future, poll_fn},
+    pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, ready},
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -21,6 +24,16 @@ pub struct Runtime {
     handle: Handle,
     /// `None` means the operating system's randomness.
     seeded: Option<Arc<Mutex<StdRng>>>,
+    gate: Option<Arc<dyn Gate>>,
+}
+
+/// Says when the tasks of a [`Runtime`] may go on.
+///
+/// For simulations, in which a whole process stands still while the clock runs: its timers fire late then, as after a
+/// stop signal or a suspended machine.
+pub trait Gate: fmt::Debug + Send + Sync + 'static {
+    /// Ready while tasks may be polled; else wakes the caller's task as soon as they may.
+    fn poll_open(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 impl Runtime {
@@ -38,7 +51,7 @@ impl Runtime {
                 .build()
         });
         match runtime {
-            Ok(runtime) => Ok(Self { handle: runtime.handle().clone(), seeded: None }),
+            Ok(runtime) => Ok(Self { handle: runtime.handle().clone(), seeded: None, gate: None }),
             Err(e) => Err(Error::new(ErrorKind::Unexpected, "the system gives no threads")
                 .with_context("cause", e.kind())),
         }
@@ -51,7 +64,7 @@ impl Runtime {
     pub fn current() -> Result<Self> {
         let handle =
             Handle::try_current().map_err(|_| Error::invalid("this needs a tokio runtime around it"))?;
-        Ok(Self { handle, seeded: None })
+        Ok(Self { handle, seeded: None, gate: None })
     }
 
     /// The same, with randomness from a seed: the same seed gives the same run.
@@ -61,9 +74,19 @@ impl Runtime {
         self
     }
 
+    /// The same, with every task behind `gate`.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Arc<dyn Gate>) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
     /// Runs `work` whether or not anybody waits for it. Never blocks; works from any thread.
     pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.handle.spawn(work)
+        match &self.gate {
+            None => self.handle.spawn(work),
+            Some(gate) => self.handle.spawn(behind(Arc::clone(gate), work)),
+        }
     }
 
     /// Runs `work` to its end also if the returned future is dropped.
@@ -137,5 +160,51 @@ impl Runtime {
             Some(rng) => seeded(&mut rng.lock().unwrap_or_else(PoisonError::into_inner)),
             None => system(),
         }
+    }
+}
+
+/// `work`, polled only while the gate is open.
+async fn behind<F: Future>(gate: Arc<dyn Gate>, work: F) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        ready!(gate.poll_open(cx));
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Shut(AtomicBool, Mutex<Option<std::task::Waker>>);
+
+    impl Gate for Shut {
+        fn poll_open(&self, cx: &mut Context<'_>) -> Poll<()> {
+            if self.0.load(Ordering::SeqCst) {
+                return Poll::Ready(());
+            }
+            *self.1.lock().unwrap() = Some(cx.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_behind_a_shut_gate_stand_still_until_it_opens() {
+        let gate = Arc::new(Shut::default());
+        let done = Arc::new(Notify::new());
+        let tell = Arc::clone(&done);
+        let runtime = Runtime::current().unwrap().with_gate(Arc::<Shut>::clone(&gate));
+        let task = runtime.spawn(async move { tell.notify_one() });
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(10), done.notified()).await;
+        assert!(waited.is_err(), "it went on behind the gate");
+        gate.0.store(true, Ordering::SeqCst);
+        gate.1.lock().unwrap().take().unwrap().wake();
+        task.await.unwrap();
     }
 }

@@ -24,7 +24,7 @@ impl<K: Eq + Hash> Default for Wakers<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Wakers<K> {
+impl<K: Ord + Hash + Clone> Wakers<K> {
     /// Begins to wait for `name`. Look at the state only after [`WakerRef::armed`], so that no wake-up is lost.
     pub fn register(&self, name: K) -> WakerRef<'_, K> {
         let mut slots = self.lock();
@@ -41,11 +41,20 @@ impl<K: Eq + Hash + Clone> Wakers<K> {
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes everybody, in the order of the names: a run of a simulation must repeat from its seed.
     pub fn wake_all(&self) {
-        for slot in self.lock().values() {
+        let slots = self.lock();
+        let mut by_name: Vec<_> = slots.iter().collect();
+        by_name.sort_unstable_by_key(|(name, _)| *name);
+        for (_, slot) in by_name {
             slot.notify.notify_waiters();
         }
+    }
+
+    /// How many wait, for tests of leaks.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.lock().values().map(|slot| slot.waiting).sum()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Slot>> {
