@@ -3,11 +3,8 @@
 //! A checker says what it looked at ([`Stats`]) or which rule is broken and by which events ([`Violation`]). None of
 //! them knows a store, a clock or a seed, so they serve the simulation and runs against real servers alike.
 
-mod facts;
+pub mod facts;
 mod history;
 
-pub use facts::{
-    Action, Answer, Applied, Barrier, Cache, Counter, Drawn, Election, Fault, Hold, Job, Leftover,
-    LeftoverKind, Line, Mode, Queue, Register, Rendezvous, Session, Step, Stored, Token, Watch, What,
-};
+pub use facts::What;
 pub use history::{Event, History, Stats, Verdict, Violation};
