@@ -47,6 +47,10 @@ impl Base {
 
     /// A connection whose session is not over.
     pub(crate) async fn conn(&self, deadline: Instant) -> Result<Arc<Conn>> {
+        let now = Arc::clone(&self.current.borrow());
+        if !now.is_over() && !self.is_closed() {
+            return Ok(now);
+        }
         let mut current = self.current.subscribe();
         let mut closed = self.closed.subscribe();
         let usable = async {

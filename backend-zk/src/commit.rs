@@ -83,7 +83,7 @@ impl Core {
                 Judgement::LookAt(key) => drop(look_at.insert(key)),
                 // No more guesses, or a large transaction could lose one round for each of them.
                 Judgement::Forgotten(key) => {
-                    self.known_keys.missed(&key);
+                    self.known_keys.wrong(&key);
                     look_at.extend(guesses.drain().map(|(key, _)| key));
                 }
             }
@@ -181,7 +181,7 @@ impl Core {
                 Some(MultiResult::Done) | None => None,
             };
             if guesses.contains_key(op.key()) {
-                self.known_keys.hit(op.key());
+                self.known_keys.right(op.key());
                 if node.is_some_and(|node| node.children > 0) {
                     hidden = Err(keys_below(op.key()).with_retry(Retry::Ambiguous));
                 }

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     panic::AssertUnwindSafe,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -58,6 +59,18 @@ impl<T: Send + 'static> Drop for Flight<T> {
 }
 
 impl Conn {
+    /// A place among the requests in flight.
+    async fn permit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned()).await.map_err(|_| {
+            Error::new(ErrorKind::Timeout, "too many requests in flight until the deadline")
+                .with_retry(Retry::Safe)
+        })?;
+        Ok(permit.map_err(|_| self.over())?)
+    }
+
     /// Sends what `request` makes of the driver's client and waits for the reply until `deadline`.
     ///
     /// # Cancel safety
@@ -73,13 +86,7 @@ impl Conn {
         F: Future<Output = Result<T, zk::Error>> + Send + 'static,
     {
         self.ready(deadline).await?;
-        let permit = timeout_at(deadline, std::sync::Arc::clone(&self.permits).acquire_owned())
-            .await
-            .map_err(|_| {
-                Error::new(ErrorKind::Timeout, "too many requests in flight until the deadline")
-                    .with_retry(Retry::Safe)
-            })?
-            .map_err(|_| self.over())?;
+        let permit = self.permit(deadline).await?;
         if Instant::now() >= deadline {
             return Err(Error::new(ErrorKind::Timeout, "the deadline has passed")
                 .with_retry(Retry::Safe)

@@ -243,6 +243,9 @@ impl Conn {
 
     /// Waits until the connection is up: what is not sent is surely not applied.
     async fn ready(&self, deadline: Instant) -> Result<()> {
+        if *self.link.borrow() == Link::Up && !*self.closing.borrow() {
+            return Ok(());
+        }
         let mut link = self.link();
         let mut closing = self.closing.subscribe();
         let up = async {

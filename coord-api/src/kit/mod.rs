@@ -7,25 +7,25 @@
 //! | [`Hub`] | one watch of a directory that feeds every waiter and watcher of the process |
 //! | [`Hubs`] | which directories have one |
 //! | [`Backoff`] | how long to wait before trying again |
-//! | [`Recent`] | a bounded memory of what was seen lately |
+//! | [`Guesses`] | what is probably so, remembered to save asking |
 
 mod backoff;
 mod change_log;
+mod guesses;
 mod here;
 mod hub;
 mod hubs;
 mod lease;
-mod recent;
 mod runtime;
 mod wakers;
 mod watcher;
 
 pub use backoff::Backoff;
 pub use change_log::Change;
+pub use guesses::Guesses;
 pub use here::Here;
 pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
 pub use lease::{Lease, Stamp};
-pub use recent::Recent;
 pub use runtime::{Gate, Runtime};
 pub use wakers::{WakerRef, Wakers};
