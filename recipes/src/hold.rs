@@ -170,8 +170,9 @@ impl Hold {
         }
     }
 
-    /// Leaves the line and reports; goes on in the background if the future is dropped.
-    pub(crate) async fn release(self) -> Result<()> {
+    /// Leaves the line and reports; goes on in the background if the future is dropped. Holds no more from here on.
+    pub(crate) async fn release(&self) -> Result<()> {
+        self.entry_gone.store(true, Ordering::Release);
         self.place.leave().await
     }
 

@@ -1,12 +1,12 @@
 //! A fair, fenced, exclusive lock.
 
-use std::{ops::Deref, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use coord_api::{Dir, IntoDir, Result, Session};
 
 use crate::{
-    Hold,
+    guard::guard,
     line::{Line, first_in_line},
 };
 
@@ -96,40 +96,7 @@ impl Lock {
     }
 }
 
-/// A held lock.
-///
-/// Ends by [`LockGuard::release`], or in the background when it is dropped; both work without a runtime around them.
-/// Note that `let _ = lock.acquire().await?` drops the guard at once. What it can do while it holds is in [`Hold`].
-#[derive(Debug)]
-#[must_use = "dropping the guard releases the lock: bind it to a name (`let guard`); `let _` drops it at once"]
-pub struct LockGuard {
-    hold: Hold,
-}
-
-impl LockGuard {
-    pub(crate) const fn new(hold: Hold) -> Self {
-        Self { hold }
-    }
-
-    /// Gives the lock back and reports.
-    ///
-    /// Tries until the store confirms or the session is over, also if the future is dropped.
-    ///
-    /// # Errors
-    /// [`SessionLost`](coord_api::ErrorKind::SessionLost) and the like if the store did not confirm before the session
-    /// ended; the lock is free then, or will be when the store ends the session.
-    ///
-    /// # Cancel safety
-    /// Safe: the release goes on in the background.
-    pub async fn release(self) -> Result<()> {
-        self.hold.release().await
-    }
-}
-
-impl Deref for LockGuard {
-    type Target = Hold;
-
-    fn deref(&self) -> &Hold {
-        &self.hold
-    }
+guard! {
+    /// A held lock.
+    LockGuard
 }

@@ -10,27 +10,20 @@
 //!   lives.
 
 mod place;
+mod rule;
+mod seat;
 mod stragglers;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, Error, IntoDir, Key, Result, Session, Tag};
+use coord_api::{Child, Dir, Error, IntoDir, Lifetime, Result, Session, Tag};
 
 use crate::Hold;
 
-pub(crate) use place::Place;
-use place::join;
-
-/// Whether it is our turn.
-pub(crate) enum Verdict {
-    /// It is.
-    Granted,
-    /// Not before one of these entries is gone.
-    ///
-    /// They must be such that the turn cannot come while all of them are there: nothing else wakes the waiter.
-    Behind(Vec<Key>),
-}
+pub(crate) use place::{Place, delete_surely};
+pub(crate) use rule::{Rule, Verdict, first_in_line};
+pub(crate) use seat::Seat;
 
 /// One line, as one kind of participant of one session sees it.
 #[derive(Clone, Debug)]
@@ -55,6 +48,23 @@ impl Line {
         &self.dir
     }
 
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Joins with an entry of this value, under the tag of this line, without asking for the turn.
+    ///
+    /// # Cancel safety
+    /// Safe: if the future is dropped, the join ends or is undone in the background.
+    pub(crate) async fn join(&self, value: Bytes) -> Result<Place> {
+        self.join_as(self.tag.clone(), value, Lifetime::Session).await
+    }
+
+    /// The same under another tag, or to stay beyond the session.
+    pub(crate) async fn join_as(&self, tag: Tag, value: Bytes, lifetime: Lifetime) -> Result<Place> {
+        place::join(&self.session, &self.dir, tag, value, lifetime).await
+    }
+
     /// Joins with an entry of this value and waits for the turn, however long.
     ///
     /// `rule` gives the verdict from the line and our index in it.
@@ -63,9 +73,8 @@ impl Line {
         value: Bytes,
         rule: impl Fn(&[Child], usize) -> Verdict + Sync,
     ) -> Result<Hold> {
-        let mut place = join(&self.session, &self.dir, &self.tag, value).await?;
-        place.turn(&rule).await?;
-        Ok(Hold::new(place))
+        let place = self.join(value).await?;
+        place.hold(&rule).await
     }
 
     /// Joins and asks once; leaves again if it is not our turn.
@@ -74,14 +83,8 @@ impl Line {
         value: Bytes,
         rule: impl Fn(&[Child], usize) -> Verdict + Sync,
     ) -> Result<Option<Hold>> {
-        let mut place = join(&self.session, &self.dir, &self.tag, value).await?;
-        match place.verdict(&rule).await? {
-            Verdict::Granted => Ok(Some(Hold::new(place))),
-            Verdict::Behind(_) => {
-                place.leave().await?;
-                Ok(None)
-            }
-        }
+        let place = self.join(value).await?;
+        place.try_hold(&rule).await
     }
 
     /// Waits for the turn, but not longer than `timeout`; zero means one try.
@@ -94,17 +97,17 @@ impl Line {
         if timeout.is_zero() {
             return self.try_enter(value, rule).await;
         }
-        match tokio::time::timeout(timeout, self.enter(value, rule)).await {
-            Ok(entered) => entered.map(Some),
-            Err(_) => Ok(None),
-        }
+        in_time(timeout, self.enter(value, rule)).await
     }
 }
 
-/// It is the turn of the first in line; everybody else waits for the one ahead.
-pub(crate) fn first_in_line(line: &[Child], at: usize) -> Verdict {
-    match at.checked_sub(1).map(|ahead| &line[ahead]) {
-        None => Verdict::Granted,
-        Some(ahead) => Verdict::Behind(vec![ahead.key.clone()]),
+/// What `entering` gives, or `None` if the time ran out first.
+pub(crate) async fn in_time<T>(
+    timeout: Duration,
+    entering: impl Future<Output = Result<T>>,
+) -> Result<Option<T>> {
+    match tokio::time::timeout(timeout, entering).await {
+        Ok(entered) => entered.map(Some),
+        Err(_) => Ok(None),
     }
 }

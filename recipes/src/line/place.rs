@@ -2,21 +2,24 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
-    time::Duration,
 };
 
 use bytes::Bytes;
 use coord_api::{
-    Child, Coord, Dir, Error, ErrorKind, Key, Lifetime, Listing, Nonce, OrderedCreate, Result, Retry,
-    Revision, Seen, Session, Tag, Txn, kit::Backoff,
+    Coord, Dir, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate, Result,
+    Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
 };
 
-use super::{Verdict, stragglers::sweep};
-
-/// Longest pause between tries to join, look or leave.
-pub(crate) const RETRY_CAP: Duration = Duration::from_secs(1);
+use super::{Rule, Verdict, stragglers::sweep};
+use crate::{
+    Hold,
+    insist::{RETRY_CAP, insist},
+};
 
 /// An entry in the line of a directory.
 #[derive(Debug)]
@@ -30,23 +33,23 @@ pub(crate) struct Place {
     /// Set if a try to join was ambiguous: a second entry of ours may turn up late.
     nonce_to_sweep: Option<Nonce>,
     /// Cleared when somebody took over leaving.
-    armed: bool,
+    armed: AtomicBool,
 }
 
 /// Joins the line of `dir`.
 ///
 /// # Cancel safety
 /// Safe: if the future is dropped, the join ends or is undone in the background.
-pub(crate) async fn join(session: &Session, dir: &Dir, tag: &Tag, value: Bytes) -> Result<Place> {
+pub(crate) async fn join(
+    session: &Session,
+    dir: &Dir,
+    tag: Tag,
+    value: Bytes,
+    lifetime: Lifetime,
+) -> Result<Place> {
     session.ensure_valid()?;
     let runtime = session.coord().runtime();
-    let request = OrderedCreate {
-        dir: dir.clone(),
-        tag: tag.clone(),
-        nonce: runtime.nonce(),
-        value,
-        lifetime: Lifetime::Session,
-    };
+    let request = OrderedCreate { dir: dir.clone(), tag, nonce: runtime.nonce(), value, lifetime };
     // Alive as long as this future: the task stops trying for a caller who went away.
     let caller = Arc::new(());
     let joined = runtime.run(join_task(session.clone(), request, Arc::downgrade(&caller))).await;
@@ -68,7 +71,7 @@ async fn join_task(session: Session, request: OrderedCreate, caller: Weak<()>) -
                     line: ordered.line,
                     nonce_to_sweep: ambiguous.then_some(request.nonce),
                     session,
-                    armed: true,
+                    armed: AtomicBool::new(true),
                 });
             }
             Err(error) => error,
@@ -104,10 +107,7 @@ impl Place {
     }
 
     /// Asks the rule once.
-    pub(crate) async fn verdict(
-        &mut self,
-        rule: &(impl Fn(&[Child], usize) -> Verdict + Sync),
-    ) -> Result<Verdict> {
+    pub(crate) async fn verdict(&mut self, rule: &impl Rule) -> Result<Verdict> {
         let line = match self.line.take() {
             Some(line) => line,
             None => self.look().await?,
@@ -115,7 +115,7 @@ impl Place {
         // Only now: the verdict must not be older than the proof that our session lives.
         self.session.ensure_valid()?;
         match line.position(&self.key) {
-            Some(at) => Ok(rule(&line.children, at)),
+            Some(at) => rule.judge(self, &line.children, at).await,
             None => {
                 Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
                     .with_context("key", &self.key))
@@ -127,17 +127,39 @@ impl Place {
     ///
     /// # Cancel safety
     /// Safe: nothing is consumed; the place stays until it is dropped.
-    pub(crate) async fn turn(&mut self, rule: &(impl Fn(&[Child], usize) -> Verdict + Sync)) -> Result<()> {
-        while let Verdict::Behind(ahead) = self.verdict(rule).await? {
-            self.wait_for(ahead).await?;
+    pub(crate) async fn turn(&mut self, rule: &impl Rule) -> Result<()> {
+        loop {
+            match self.verdict(rule).await? {
+                Verdict::Granted => return Ok(()),
+                Verdict::Behind(ahead) => {
+                    self.wait_for(ahead.into_iter().map(Seen::Exists).collect()).await?
+                }
+                Verdict::Until(seen) => self.wait_for(seen).await?,
+            }
         }
-        Ok(())
     }
 
-    /// Waits until one of `ahead` is gone, and no longer than our own entry and session last.
-    async fn wait_for(&self, ahead: Vec<Key>) -> Result<()> {
+    /// Waits until the rule grants, and holds.
+    pub(crate) async fn hold(mut self, rule: &impl Rule) -> Result<Hold> {
+        self.turn(rule).await?;
+        Ok(Hold::new(self))
+    }
+
+    /// Asks the rule once, and holds; leaves if it is not our turn.
+    pub(crate) async fn try_hold(mut self, rule: &impl Rule) -> Result<Option<Hold>> {
+        match self.verdict(rule).await? {
+            Verdict::Granted => Ok(Some(Hold::new(self))),
+            Verdict::Behind(_) | Verdict::Until(_) => {
+                self.leave().await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits until one of `seen` is no longer true, and no longer than our own entry and session last.
+    async fn wait_for(&self, mut seen: Vec<Seen>) -> Result<()> {
         let coord = self.session.coord();
-        let seen: Vec<Seen> = ahead.into_iter().chain([self.key.clone()]).map(Seen::Exists).collect();
+        seen.push(Seen::Exists(self.key.clone()));
         let mut backoff = Backoff::new(RETRY_CAP);
         loop {
             let woken = tokio::select! {
@@ -153,26 +175,28 @@ impl Place {
     }
 
     async fn look(&self) -> Result<Listing> {
-        let coord = self.session.coord();
-        let mut backoff = Backoff::new(RETRY_CAP);
-        loop {
-            match coord.backend().list(coord.context(), &self.dir).await {
-                Err(error) if error.retry() != Retry::Never && self.session.is_valid() => {
-                    backoff.sleep(&coord.runtime()).await;
-                }
-                listed => return listed,
-            }
-        }
+        insist(&self.session, || self.session.coord().list(&self.dir)).await
+    }
+
+    /// Reads a key that a rule asks about.
+    pub(crate) async fn read(&self, key: &Key, freshness: Freshness) -> Result<Option<Entry>> {
+        let coord = self.session.coord().clone().with_freshness(freshness);
+        insist(&self.session, || coord.get(key)).await
     }
 
     /// Leaves the line and reports; goes on in the background if the future is dropped.
     ///
     /// # Errors
     /// `SessionLost` if the session ended before the store confirmed: the entry goes with the session.
-    pub(crate) async fn leave(mut self) -> Result<()> {
-        self.armed = false;
+    pub(crate) async fn leave(&self) -> Result<()> {
+        self.armed.store(false, Ordering::Relaxed);
         let leaving = self.leaving();
         self.session.coord().runtime().run(leaving).await
+    }
+
+    /// Leaves the entry in the line for good. For entries that outlive their session.
+    pub(crate) fn stay(self) {
+        self.armed.store(false, Ordering::Relaxed);
     }
 
     /// The work of leaving, independent of this value.
@@ -191,7 +215,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.armed {
+        if self.armed.load(Ordering::Relaxed) {
             let (leaving, key) = (self.leaving(), self.key.clone());
             self.session.coord().runtime().spawn(async move {
                 if let Err(error) = leaving.await {
@@ -218,19 +242,8 @@ async fn wait_any(coord: &Coord, seen: &[Seen]) -> Result<()> {
 }
 
 /// Deletes an entry of ours; tries until the store confirms or the session is over, with which the entry goes.
-async fn delete_surely(session: &Session, key: &Key) -> Result<()> {
-    let coord = session.coord();
-    let mut backoff = Backoff::new(RETRY_CAP);
-    loop {
-        let error = match coord.commit(Txn::new().delete(key.clone())).await {
-            // Rejected means that it is gone already, by an earlier try whose reply was lost.
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
-        // The entry's name is ours alone, so deleting it again can hit nobody else's.
-        if error.retry() == Retry::Never || !session.is_valid() {
-            return Err(error);
-        }
-        backoff.sleep(&coord.runtime()).await;
-    }
+pub(crate) async fn delete_surely(session: &Session, key: &Key) -> Result<()> {
+    // Rejected means that it is gone already, by an earlier try whose reply was lost. The entry's name is ours alone,
+    // so deleting it again can hit nobody else's.
+    insist(session, || session.coord().commit(Txn::new().delete(key.clone()))).await.map(drop)
 }

@@ -13,7 +13,7 @@ use coord_api::{
 };
 use tokio::time::Instant;
 
-use super::place::RETRY_CAP;
+use crate::insist::RETRY_CAP;
 
 /// For how long a request may be on its way: systems give up what a dead connection did not deliver after a quarter
 /// of an hour.

@@ -1,0 +1,27 @@
+//! Trying again until the store answers.
+
+use std::time::Duration;
+
+use coord_api::{Result, Retry, Session, kit::Backoff};
+
+/// Longest pause between two tries.
+pub(crate) const RETRY_CAP: Duration = Duration::from_secs(1);
+
+/// Calls until the store answers, refuses for good, or the session is over.
+///
+/// Only for calls that may be sent again after a lost reply: reads, and writes whose second application changes
+/// nothing.
+pub(crate) async fn insist<T, F>(session: &Session, call: impl Fn() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut backoff = Backoff::new(RETRY_CAP);
+    loop {
+        match call().await {
+            Err(error) if error.retry() != Retry::Never && session.is_valid() => {
+                backoff.sleep(&session.coord().runtime()).await;
+            }
+            answer => return answer,
+        }
+    }
+}
