@@ -7,19 +7,30 @@
 //! | [`Lock`] | a fair, fenced, exclusive lock |
 //! | [`RwLock`] | the same, shared by readers |
 //! | [`Semaphore`] | as many at once as agreed |
+//! | [`Candidate`], [`Election`] | a leader, in a new epoch each time |
+//! | [`PersistentEphemeral`] | a key that comes back with each new session |
+//! | [`SessionKeeper`] | the next session when one is lost |
 //!
 //! Underneath: a line of ephemeral entries ordered by the store (`line`), in which everybody waits for the one entry
 //! ahead, so that a release wakes one waiter; and what holding means ([`Hold`]), which every guard shares.
 
+mod election;
 mod guard;
 mod hold;
 mod insist;
+mod keeper;
 mod line;
 mod lock;
+mod persistent;
 mod rwlock;
 mod semaphore;
 
+pub use election::{
+    Candidate, CandidateOptions, CandidateState, Election, LeaderStream, Leadership, Participant,
+};
 pub use hold::Hold;
+pub use keeper::SessionKeeper;
 pub use lock::{Lock, LockGuard};
+pub use persistent::{PersistentEphemeral, RegistrationState};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{Permit, Semaphore};
