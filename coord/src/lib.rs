@@ -74,7 +74,10 @@ pub use coord_api::{
     SessionState, Start, StoreUrl, Txn, TxnOutcome, Version, WatchEvent, WatchStream, Written,
     encode_segment, parse_duration,
 };
-pub use coord_recipes::{Hold, Lock, LockGuard};
+pub use coord_recipes::{
+    Cache, CacheEvent, CacheState, Change, Counter, Hold, IdGenerator, Listener, Lock, LockGuard,
+    Snapshot,
+};
 
 pub use connect::{connect, connect_through, connect_with, from_config, from_env};
 pub use schemes::registry;

@@ -10,13 +10,20 @@
 //! | [`Candidate`], [`Election`] | a leader, in a new epoch each time |
 //! | [`PersistentEphemeral`] | a key that comes back with each new session |
 //! | [`SessionKeeper`] | the next session when one is lost |
+//! | [`Cache`] | a local copy of a key, a directory or a tree, with listeners |
+//! | [`Counter`] | a number that many change, each change counted once |
+//! | [`IdGenerator`] | numbers that nobody gets twice |
 //!
 //! Underneath: a line of ephemeral entries ordered by the store (`line`), in which everybody waits for the one entry
 //! ahead, so that a release wakes one waiter; and what holding means ([`Hold`]), which every guard shares.
 
+mod cache;
+mod cell;
+mod counter;
 mod election;
 mod guard;
 mod hold;
+mod ids;
 mod insist;
 mod keeper;
 mod line;
@@ -25,10 +32,13 @@ mod persistent;
 mod rwlock;
 mod semaphore;
 
+pub use cache::{Cache, CacheEvent, CacheState, Change, Listener, Snapshot};
+pub use counter::Counter;
 pub use election::{
     Candidate, CandidateOptions, CandidateState, Election, LeaderStream, Leadership, Participant,
 };
 pub use hold::Hold;
+pub use ids::IdGenerator;
 pub use keeper::SessionKeeper;
 pub use lock::{Lock, LockGuard};
 pub use persistent::{PersistentEphemeral, RegistrationState};
