@@ -49,17 +49,30 @@ pub(crate) struct Endpoints {
 struct Member {
     host: String,
     /// Opened by the first call; replaced by an empty cell on close.
-    connection: Mutex<Arc<OnceCell<Connection>>>,
+    connection: Mutex<Arc<OnceCell<Arc<Connection>>>>,
 }
 
-/// A client of one member. The clones share one connection.
-#[derive(Clone)]
+/// A client of one member, in its parts: cloning one of them costs a tenth of cloning all.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    pub(crate) kv: KvClient,
-    pub(crate) lease: LeaseClient,
-    pub(crate) watch: WatchClient,
+    kv: KvClient,
+    lease: LeaseClient,
+    watch: WatchClient,
     pub(crate) link: Link,
+}
+
+impl Connection {
+    pub(crate) fn kv(&self) -> KvClient {
+        self.kv.clone()
+    }
+
+    pub(crate) fn lease(&self) -> LeaseClient {
+        self.lease.clone()
+    }
+
+    pub(crate) fn watch(&self) -> WatchClient {
+        self.watch.clone()
+    }
 }
 
 /// Which connection to which member.
@@ -117,7 +130,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// `Closed`, and those of logging in.
-    pub(crate) async fn connection(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Failure> {
         let index = self.current();
         let member = &self.members[index];
         let cell = Arc::clone(&member.cell());
@@ -126,7 +139,7 @@ impl Endpoints {
         }
         let connection = cell.get_or_try_init(|| Box::pin(self.open(index))).await;
         match connection {
-            Ok(connection) => Ok(connection.clone()),
+            Ok(connection) => Ok(Arc::clone(connection)),
             Err(failure) => {
                 if failure.rotate {
                     self.leave(index);
@@ -138,20 +151,20 @@ impl Endpoints {
 
     /// Makes a client, and logs in if there is a user. Must run on the library's runtime: the driver spawns the
     /// tasks of the connection on the current one.
-    async fn open(&self, index: usize) -> Result<Connection, Failure> {
+    async fn open(&self, index: usize) -> Result<Arc<Connection>, Failure> {
         let scheme = if self.secure { "https" } else { "http" };
         let url = format!("{scheme}://{}", self.members[index].host);
         let options = self.options.clone();
         let connecting = async move { Ok(Client::connect([url], Some(options)).await) };
         let client = self.runtime.run(connecting).await.map_err(Failure::plain)?;
         let client = client.map_err(|e| failure(e, Call::Read))?;
-        Ok(Connection {
+        Ok(Arc::new(Connection {
             kv: client.kv_client().max_decoding_message_size(DECODE_MAX),
             watch: client.watch_client().max_decoding_message_size(DECODE_MAX),
             lease: client.lease_client(),
             client,
             link: Link { member: index, serial: self.serial.fetch_add(1, Ordering::Relaxed) },
-        })
+        }))
     }
 
     /// Moves on from a member that failed, unless somebody already did.
@@ -184,7 +197,7 @@ impl Endpoints {
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         call: Call,
-        send: impl Fn(Connection) -> F + Send + Sync + 'static,
+        send: impl Fn(Arc<Connection>) -> F + Send + Sync + 'static,
     ) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -199,7 +212,7 @@ impl Endpoints {
         }
     }
 
-    async fn attempts<T, F>(&self, call: Call, send: impl Fn(Connection) -> F) -> Result<T, Failure>
+    async fn attempts<T, F>(&self, call: Call, send: impl Fn(Arc<Connection>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
@@ -242,7 +255,7 @@ impl Endpoints {
 }
 
 impl Member {
-    fn cell(&self) -> MutexGuard<'_, Arc<OnceCell<Connection>>> {
+    fn cell(&self) -> MutexGuard<'_, Arc<OnceCell<Arc<Connection>>>> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Failure {
     pub(crate) too_large: bool,
     /// The revision asked for is compacted.
     pub(crate) compacted: bool,
+    /// A put that keeps the key's lease found no key.
+    pub(crate) no_key: bool,
     /// The connection ended in a way that says nothing, as when one side speaks TLS and the other does not.
     pub(crate) inconclusive: bool,
 }
@@ -158,7 +160,15 @@ pub(crate) fn failure(error: etcd_client::Error, call: Call) -> Failure {
 impl Failure {
     /// A failure that says all by its error.
     pub(crate) fn plain(error: Error) -> Self {
-        Self { error, rotate: false, silent: false, too_large: false, compacted: false, inconclusive: false }
+        Self {
+            error,
+            rotate: false,
+            silent: false,
+            too_large: false,
+            compacted: false,
+            no_key: false,
+            inconclusive: false,
+        }
     }
 }
 
@@ -166,6 +176,7 @@ fn by_status(number: i32, message: String, call: Call) -> Failure {
     let (kind, retry) = classify(number, &message, call);
     let too_large = number == code::OUT_OF_RANGE && kind == ErrorKind::LimitExceeded;
     let compacted = number == code::OUT_OF_RANGE && message.contains("has been compacted");
+    let no_key = number == code::INVALID_ARGUMENT && message.contains("etcdserver: key not found");
     let silent = message.contains("Timeout expired");
     let server = message.contains("etcdserver:") || message.contains("mvcc:");
     Failure {
@@ -174,6 +185,7 @@ fn by_status(number: i32, message: String, call: Call) -> Failure {
         silent,
         too_large,
         compacted,
+        no_key,
         inconclusive: !server && matches!(number, code::CANCELLED | code::UNKNOWN | code::UNAVAILABLE),
     }
 }

@@ -54,9 +54,9 @@ impl BackendFactory for EtcdFactory {
 /// Makes one real call: the driver connects lazily and would tell of nothing.
 async fn reach(endpoints: &Arc<Endpoints>, settings: &Settings) -> Result<()> {
     let probe = Paths::new(&settings.root).range(&coord_api::Dir::root()).start;
-    let reading = endpoints.call(Call::Read, move |mut connection| {
+    let reading = endpoints.call(Call::Read, move |connection| {
         let probe = probe.clone();
-        async move { connection.kv.get(probe, None).await }
+        async move { connection.kv().get(probe, None).await }
     });
     let failure = match reading.await {
         Ok(_) => return Ok(()),

@@ -21,9 +21,9 @@ impl Facts {
     /// Asks the server. What it does not let us know is not known.
     pub(crate) async fn read(endpoints: &Arc<Endpoints>) -> Self {
         let status =
-            endpoints.call(Call::Read, |mut connection| async move { connection.client.status().await });
-        let members =
-            endpoints.call(Call::Read, |mut connection| async move { connection.client.member_list().await });
+            endpoints.call(Call::Read, |connection| async move { connection.client.clone().status().await });
+        let members = endpoints
+            .call(Call::Read, |connection| async move { connection.client.clone().member_list().await });
         let (status, members) = tokio::join!(status, members);
         let mut facts = Self { members: members.ok().map(|list| list.members().len()), ..Self::default() };
         if let Ok(status) = status {

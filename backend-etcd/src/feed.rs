@@ -137,7 +137,7 @@ impl Feed {
             .with_start_revision(from.saturating_add(1))
             // Without it a backlog of more than the decode limit could never be read.
             .with_fragment();
-        let mut watch = connection.watch.clone();
+        let mut watch = connection.watch();
         let opening = watch.watch(self.range.start.clone(), Some(options));
         let end = match tokio::time::timeout(OPEN, opening).await {
             Ok(Ok(stream)) => self.read(stream).await,

@@ -90,9 +90,9 @@ async fn join(
         .when([Compare::create_revision(name, CompareOp::Equal, 0)])
         .and_then(joining)
         .or_else(finding);
-    let sending = store.endpoints.call(Call::Write, move |mut connection| {
+    let sending = store.endpoints.call(Call::Write, move |connection| {
         let txn = txn.clone();
-        async move { connection.kv.txn(txn).await }
+        async move { connection.kv().txn(txn).await }
     });
     let answer = sending.await?.0;
     let header = answer.header.ok_or_else(|| broken("an answer of etcd has no header"))?;
@@ -155,9 +155,9 @@ async fn leave(store: &Arc<Store>, key: &Key, created: i64) -> Error {
     let txn = Txn::new()
         .when([Compare::create_revision(name.clone(), CompareOp::Equal, created)])
         .and_then([TxnOp::delete(name, None)]);
-    let sending = store.endpoints.call(Call::Write, move |mut connection| {
+    let sending = store.endpoints.call(Call::Write, move |connection| {
         let txn = txn.clone();
-        async move { connection.kv.txn(txn).await }
+        async move { connection.kv().txn(txn).await }
     });
     let retry = match sending.await {
         Ok(answer) => {

@@ -17,9 +17,9 @@ pub(crate) const CATCH_UP: Duration = Duration::from_secs(5);
 /// Reads one key, linearizable.
 pub(crate) async fn get(store: &Arc<Store>, key: &Key) -> Result<Option<Entry>> {
     let name = store.paths.encode(key);
-    let reading = store.endpoints.call(Call::Read, move |mut connection| {
+    let reading = store.endpoints.call(Call::Read, move |connection| {
         let name = name.clone();
-        async move { connection.kv.get(name, None).await }
+        async move { connection.kv().get(name, None).await }
     });
     let found = reading.await?.0.kvs.into_iter().next();
     match found {

@@ -60,9 +60,9 @@ pub(crate) async fn rest(
             options = options.with_keys_only();
         }
         let start = range.start.clone();
-        let page = endpoints.call(Call::Read, move |mut connection| {
+        let page = endpoints.call(Call::Read, move |connection| {
             let (start, options) = (start.clone(), options.clone());
-            async move { connection.kv.get(start, Some(options)).await }
+            async move { connection.kv().get(start, Some(options)).await }
         });
         let page = match page.await {
             Ok(page) => page.0,

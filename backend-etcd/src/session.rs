@@ -77,7 +77,7 @@ pub(crate) async fn open(store: &Arc<Store>, options: &SessionOptions) -> Result
         // A grant whose reply is lost leaves a lease that nobody renews: harmless to ask again.
         let granting = this
             .endpoints
-            .call(Call::Read, move |mut connection| async move { connection.lease.grant(ttl, None).await });
+            .call(Call::Read, move |connection| async move { connection.lease().grant(ttl, None).await });
         let granted = granting.await?.0;
         let ttl = u64::try_from(granted.ttl).ok().filter(|ttl| *ttl > 0 && granted.id != 0);
         let ttl = Duration::from_secs(ttl.ok_or_else(|| broken("etcd granted a lease of no duration"))?);
@@ -180,9 +180,9 @@ async fn ask(store: &Store, lease: i64, stream: &mut Stream) -> Result<bool, Fai
             None => Err(Failure::plain(Error::unavailable("the stream of renewals ended"))),
         };
     }
-    let mut connection = store.endpoints.connection().await?;
+    let connection = store.endpoints.connection().await?;
     stream.link = Some(connection.link);
-    match connection.lease.keep_alive(lease).await {
+    match connection.lease().keep_alive(lease).await {
         Ok(opened) => {
             stream.open = Some(opened);
             Ok(true)
@@ -201,7 +201,7 @@ async fn revoke(store: &Arc<Store>, held: &Held) -> Result<()> {
         left -= 1;
         let revoking = store
             .endpoints
-            .call(Call::Write, move |mut connection| async move { connection.lease.revoke(lease).await });
+            .call(Call::Write, move |connection| async move { connection.lease().revoke(lease).await });
         match revoking.await {
             Ok(answer) => {
                 // Its keys may lie in any directory.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use coord_api::{
-    Dir, Error, OpContext, Result, Retry, SessionId,
-    kit::{Hub, HubRef, Hubs, Runtime},
+    Dir, Error, Key, OpContext, Result, Retry, SessionId,
+    kit::{Guesses, Hub, HubRef, Hubs, Runtime},
 };
 use tokio::{sync::watch, time::Instant};
 
@@ -21,6 +21,9 @@ use crate::{
     session::Held,
 };
 
+/// Keys of which it is remembered that they are there, some hundred bytes each.
+const KNOWN_KEYS: usize = 4096;
+
 /// One handle's view of the store.
 ///
 /// Tasks hold it strongly: they end by `ending`, which the handle sets when it is closed or dropped.
@@ -32,6 +35,8 @@ pub(crate) struct Store {
     pub(crate) hubs: Hubs,
     pub(crate) own_writes: OwnWrites,
     pub(crate) unreadable: Unreadable,
+    /// Keys that this handle left in the store.
+    pub(crate) there: Guesses<Key, ()>,
     /// Whether the server's answers to requests for progress keep their place among the events.
     pub(crate) orders_progress: bool,
     sessions: Mutex<HashMap<SessionId, Arc<Held>>>,
@@ -53,6 +58,7 @@ impl Store {
             hubs: Hubs::default(),
             own_writes: OwnWrites::default(),
             unreadable: Unreadable::default(),
+            there: Guesses::new(KNOWN_KEYS),
             orders_progress,
             sessions: Mutex::default(),
             ending: watch::Sender::new(false),
