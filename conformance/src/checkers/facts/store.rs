@@ -67,7 +67,7 @@ pub enum Watch {
         watch: u64,
         /// The key.
         key: String,
-        /// When: by this revision, or later.
+        /// By this revision; where the store does not tell it, the largest that the watch told before.
         revision: u64,
     },
     /// Nothing more happened up to this revision.
