@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Detail, History, Stats, Verdict, Violation, barrier, cache, counter, election, ephemeral, exclusion,
     facts::LeftoverKind, fifo, leaks, linearizable, multi, one_grant_a_release, queue, re_entry, rendezvous,
-    run_once, tokens, unique_ids, watch,
+    run_once, tokens, unique_ids, watch, well_formed,
 };
 
 /// What the run that was recorded promised.
@@ -33,7 +33,8 @@ impl Default for Terms {
 /// A checker that finds no facts of its subject judges nothing.
 #[must_use]
 pub fn check_all(history: &History, terms: &Terms) -> (BTreeMap<&'static str, Stats>, Vec<Violation>) {
-    let verdicts: [(&'static str, Verdict); 18] = [
+    let verdicts: [(&'static str, Verdict); 19] = [
+        ("well_formed", well_formed(history)),
         ("linearizable", linearizable(history, terms.budget)),
         ("exclusion", exclusion(history)),
         ("one_grant_a_release", one_grant_a_release(history)),

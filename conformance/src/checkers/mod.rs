@@ -19,6 +19,8 @@ mod ledger;
 mod linear;
 #[cfg(test)]
 mod linear_tests;
+#[cfg(test)]
+mod model_tests;
 mod multi;
 mod order;
 #[cfg(test)]
@@ -32,6 +34,7 @@ mod vacuity;
 mod watch;
 #[cfg(test)]
 mod watch_tests;
+mod well_formed;
 
 pub use all::{Terms, check_all};
 pub use barrier::{barrier, rendezvous};
@@ -48,3 +51,4 @@ pub use sessions::{ephemeral, leaks};
 pub use sums::{counter, run_once, unique_ids};
 pub use vacuity::{Minimum, exercised};
 pub use watch::{Detail, watch};
+pub use well_formed::well_formed;
