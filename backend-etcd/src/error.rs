@@ -257,6 +257,7 @@ mod tests {
             (3, "etcdserver: request is too large", Write, K::LimitExceeded, Never),
             (3, "etcdserver: too many operations in txn request", Write, K::LimitExceeded, Never),
             (3, "etcdserver: duplicate key given in txn request", Write, K::InvalidArgument, Never),
+            (3, "etcdserver: key not found", Write, K::InvalidArgument, Never),
             (8, "grpc: received message larger than max (3 vs. 2)", Write, K::LimitExceeded, Never),
             (8, "etcdserver: mvcc: database space exceeded", Write, K::Unavailable, Never),
             (8, "etcdserver: too many requests", Write, K::Unavailable, Safe),
@@ -281,6 +282,18 @@ mod tests {
         ];
         for (status, message, call, kind, retry) in rows {
             assert_eq!(classify(status, message, call), (kind, retry), "{status} {message:?} {call:?}");
+        }
+    }
+
+    #[test]
+    fn only_etcd_itself_says_that_a_key_is_absent() {
+        for (status, message, no_key) in [
+            (3, "etcdserver: key not found", true),
+            (3, "etcdserver: duplicate key given in txn request", false),
+            (2, "etcdserver: key not found", false),
+            (14, "transport error", false),
+        ] {
+            assert_eq!(by_status(status, message.into(), Call::Write).no_key, no_key, "{message}");
         }
     }
 

@@ -99,6 +99,60 @@ async fn a_changed_ephemeral_key_keeps_its_session() {
 }
 
 #[tokio::test]
+async fn a_known_key_is_written_by_a_plain_put_and_what_others_did_to_it_is_no_obstacle() {
+    let server = server!();
+    let store = open(&server.url()).await.unwrap();
+    let mut raw = raw(&server).await;
+    for (path, value) in [("/changed", "1"), ("/gone", "1"), ("/leased", "1"), ("/changed", "2")] {
+        put(&store, path, value).await;
+    }
+    raw.put("/changed", "theirs", None).await.unwrap();
+    raw.delete("/gone", None).await.unwrap();
+    let lease = raw.lease_grant(60, None).await.unwrap().id();
+    let leased = etcd_client::PutOptions::new().with_lease(lease);
+    raw.put("/leased", "theirs", Some(leased)).await.unwrap();
+    for path in ["/changed", "/gone", "/leased"] {
+        let outcome = store.commit(&nobody(), Txn::new().put(key(path), "mine")).await.unwrap();
+        let TxnOutcome::Committed(commit) = outcome else { panic!("{path}: {outcome:?}") };
+        let (entry, written) = (get(&store, path).await.unwrap(), commit.written[0].unwrap());
+        assert_eq!(entry.value, "mine");
+        assert_eq!((written.revision, written.version), (entry.meta.modified, entry.meta.version), "{path}");
+        assert_eq!(entry.meta.owner.is_some(), path == "/leased", "{path}");
+    }
+    // What must be there, and is not.
+    raw.delete("/gone", None).await.unwrap();
+    let outcome = store.commit(&nobody(), Txn::new().update(key("/gone"), "mine")).await.unwrap();
+    assert_eq!(failed(outcome), Failed::Op(0));
+    assert!(get(&store, "/gone").await.is_none());
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_put_is_one_request_whether_the_key_is_there_or_not() {
+    let server = server!();
+    let proxy = server.proxied().await.unwrap();
+    let store = open(&proxy.url()).await.unwrap();
+    let delete = Txn::new().delete(key("/k"));
+    for txn in [Txn::new().put(key("/k"), "v"), Txn::new().put(key("/k"), "v"), delete.clone()] {
+        for _ in 0..2 {
+            let before = proxy.requests();
+            let _ = store.commit(&nobody(), txn.clone()).await.unwrap();
+            assert_eq!(proxy.requests() - before, 1, "{txn:?}");
+        }
+    }
+    // Others delete it again and again: guesses become rare.
+    let mut raw = raw(&server).await;
+    let before = proxy.requests();
+    for _ in 0..100 {
+        put(&store, "/k", "v").await;
+        raw.delete("/k", None).await.unwrap();
+    }
+    let spent = proxy.requests() - before;
+    assert!((101..115).contains(&spent), "{spent} requests for 100 puts");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn transactions_of_the_largest_size_fit() {
     let server = server!();
     let store = open(&server.url()).await.unwrap();
