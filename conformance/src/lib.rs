@@ -33,6 +33,8 @@ mod late_joins;
 mod look_counter;
 mod report;
 mod run;
+#[cfg(feature = "labs")]
+pub mod sim;
 pub mod sweep;
 
 pub use cx::{Cx, eventually, within};

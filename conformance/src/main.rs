@@ -1,4 +1,6 @@
-//! Runs the suite against any store and writes what came out.
+//! Runs the suite against any store, and the simulation, and writes what came out.
+
+mod simulate;
 
 use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -31,6 +33,8 @@ enum Command {
         #[command(flatten)]
         out: Out,
     },
+    /// Runs every recipe under faults that a seed decides, and judges what happened.
+    Simulate(simulate::Simulate),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     let (reports, out) = match &arguments.command {
         Command::Run { url, out } => (runtime.block_on(urls(url, &out.filter)), out),
         Command::Matrix { out } => (runtime.block_on(matrix(&out.filter)), out),
+        Command::Simulate(simulate) => return simulate.execute(),
     };
     match reports.and_then(|reports| write(&reports, out).map(|()| reports)) {
         Ok(reports) if reports.iter().all(|report| report.counts().1 == 0) => ExitCode::SUCCESS,

@@ -1,0 +1,30 @@
+//! The simulation: the real recipes over the memory store, in one thread, under a clock that jumps, while everything
+//! goes wrong that a seed says.
+//!
+//! Each client of a run has a process of its own (its tasks can be made to stand still), a link of its own (on which
+//! messages are lost, late and repeated) and sessions whose renewals travel over that link. What happens is recorded
+//! as a [`History`](crate::checkers::History), which the checkers judge. The same [`Setup`] gives the same run, to the
+//! byte.
+
+mod backend;
+mod batch;
+mod client;
+mod faults;
+mod gate;
+mod link;
+mod node;
+mod plan;
+mod recorder;
+mod rng;
+mod run;
+pub mod scenarios;
+mod session;
+mod shrink;
+mod weather;
+mod world;
+
+pub use batch::{ENOUGH, Struck, Totals, batch};
+pub use faults::{Faults, Kind};
+pub use recorder::Tally;
+pub use run::{Run, Scenario, Setup, run};
+pub use shrink::shrink;

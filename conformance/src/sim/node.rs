@@ -1,0 +1,181 @@
+//! A client: its own process, link and handle on the store.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
+
+use coord_api::{
+    Error, Result,
+    kit::{Gate, Runtime},
+};
+use coord_backend_memory::MemoryBackend;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    faults::{Faults, Kind},
+    gate::Pause,
+    link::{Fate, Link, PATIENCE},
+    rng::Rng,
+    world::{World, lock},
+};
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) id: u32,
+    pub(crate) world: Arc<World>,
+    pub(crate) runtime: Runtime,
+    /// The store's end of the client's connection.
+    pub(crate) server: MemoryBackend,
+    pause: Arc<Pause>,
+    dead: AtomicBool,
+    link: Mutex<Link>,
+}
+
+/// Streams of random numbers, beside those of the plan.
+const LINKS: u64 = 1000;
+const RUNTIMES: u64 = 2000;
+
+impl Node {
+    pub(crate) fn new(world: &Arc<World>, id: u32, seed: u64, faults: Faults) -> Result<Arc<Self>> {
+        let pause = Arc::new(Pause::default());
+        let gate: Arc<dyn Gate> = Arc::<Pause>::clone(&pause);
+        let own_seed = Rng::new(seed, RUNTIMES + u64::from(id)).next();
+        let runtime = Runtime::current()?.with_seed(own_seed).with_gate(gate);
+        let link = Link::new(faults, Rng::new(seed, LINKS + u64::from(id)));
+        Ok(Arc::new(Self {
+            id,
+            world: Arc::clone(world),
+            server: MemoryBackend::new(world.store(), runtime.clone()),
+            runtime,
+            pause,
+            dead: AtomicBool::new(false),
+            link: Mutex::new(link),
+        }))
+    }
+
+    pub(crate) fn link(&self) -> MutexGuard<'_, Link> {
+        lock(&self.link)
+    }
+
+    pub(crate) fn fired(&self, kind: Kind) {
+        self.world.fired(kind, self.id);
+    }
+
+    /// All tasks of the client stand still.
+    pub(crate) fn pause(&self) {
+        self.pause.shut();
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.is_shut()
+    }
+
+    /// The client's tasks go on, unless it is dead.
+    pub(crate) fn resume(&self) {
+        if !self.is_dead() {
+            self.pause.open();
+        }
+    }
+
+    /// The client dies: its tasks never go on.
+    pub(crate) fn die(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+        self.pause.shut();
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    /// A call over the link. `twice` says whether its request may arrive twice: one that finds its own traces, or that
+    /// is guarded by a version. Others no network repeats.
+    pub(crate) async fn call<T, F>(
+        self: &Arc<Self>,
+        writes: bool,
+        twice: bool,
+        apply: impl Fn(Arc<Self>) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.world.recorder().tally.calls += 1;
+        let fate = self.link().fate(twice);
+        if fate.fault == Some(Kind::Refused) {
+            self.fired(Kind::Refused);
+            tokio::time::sleep(fate.there).await;
+            return Err(Error::unavailable("the connection is down"));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let (reply, answer) = oneshot::channel();
+        let node = Arc::clone(self);
+        self.world.network().spawn(async move { node.journey(fate, apply, reply).await });
+        match tokio::time::timeout_at(deadline, answer).await {
+            Ok(Ok(answer)) => answer,
+            // Lost on the way: nothing says so but the clock.
+            _ => {
+                tokio::time::sleep_until(deadline).await;
+                if writes {
+                    self.world.recorder().tally.unknown += 1;
+                    Err(Error::ambiguous("the reply was lost"))
+                } else {
+                    Err(Error::unavailable("the reply was lost"))
+                }
+            }
+        }
+    }
+
+    /// The way of a request to the store and of its reply back; goes on whatever becomes of the client.
+    async fn journey<T, F>(
+        self: Arc<Self>,
+        fate: Fate,
+        apply: impl Fn(Arc<Self>) -> F + Send + 'static,
+        reply: oneshot::Sender<Result<T>>,
+    ) where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        tokio::time::sleep(fate.there).await;
+        // A late request sits in a buffer that outlives the partition.
+        let closed = fate.fault != Some(Kind::Late) && self.link().closed_to_requests().is_some();
+        match fate.fault {
+            Some(Kind::RequestLost) => return self.fired(Kind::RequestLost),
+            _ if closed => return,
+            Some(Kind::Late) => self.fired(Kind::Late),
+            _ => {}
+        }
+        let answer = apply(Arc::clone(&self)).await;
+        if fate.fault == Some(Kind::Twice) {
+            let (node, again) = (Arc::clone(&self), fate.again);
+            self.world.network().spawn(async move {
+                tokio::time::sleep(again).await;
+                node.fired(Kind::Twice);
+                // Nobody reads the second reply.
+                let _ = apply(Arc::clone(&node)).await;
+            });
+        }
+        tokio::time::sleep(fate.back).await;
+        if fate.fault == Some(Kind::ReplyLost) {
+            return self.fired(Kind::ReplyLost);
+        }
+        if self.link().closed_to_replies().is_none() {
+            // The caller may be gone.
+            let _ = reply.send(answer);
+        }
+    }
+
+    /// A message to or from a wait or watch: it travels, and stands still while the link is closed.
+    pub(crate) async fn pass(&self) {
+        let travel = self.link().travel();
+        tokio::time::sleep(travel).await;
+        loop {
+            let closed = self.link().closed_to_replies();
+            let Some(until) = closed else { return };
+            // The client finds out that the link is open again when it tries to connect.
+            let late = self.link().range(0, 100);
+            tokio::time::sleep_until(until + std::time::Duration::from_millis(late)).await;
+        }
+    }
+}
