@@ -153,21 +153,7 @@ impl Hold {
     /// As [`Coord::commit`](coord_api::Coord::commit): a transaction that was sent may be applied, while the guard
     /// holds.
     pub async fn commit(&self, txn: Txn) -> Result<TxnOutcome> {
-        self.session().ensure_valid()?;
-        let txn = txn.check(self.condition());
-        let own = txn.checks().len() - 1;
-        match self.session().coord().commit(txn).await? {
-            TxnOutcome::Rejected(Rejection { failed: Some(Failed::Check(at)), .. }) if at == own => {
-                self.entry_gone.store(true, Ordering::Release);
-                Err(self.lost_error())
-            }
-            TxnOutcome::Rejected(rejection) if rejection.failed.is_none() => {
-                // The store does not tell which condition failed: find out whether it was ours.
-                self.check().await?;
-                Ok(TxnOutcome::Rejected(rejection))
-            }
-            outcome => Ok(outcome),
-        }
+        commit_while(&[self], txn).await
     }
 
     /// Leaves the line and reports; goes on in the background if the future is dropped. Holds no more from here on.
@@ -179,5 +165,30 @@ impl Hold {
     fn lost_error(&self) -> Error {
         Error::new(ErrorKind::LockLost, "the lock is lost: its entry is gone from the store")
             .with_context("key", self.key())
+    }
+}
+
+/// Commits a transaction that applies only while all of `holds` hold.
+pub(crate) async fn commit_while(holds: &[&Hold], txn: Txn) -> Result<TxnOutcome> {
+    let Some(first) = holds.first() else { return Err(Error::invalid("nothing is held")) };
+    for hold in holds {
+        hold.session().ensure_valid()?;
+    }
+    let theirs = txn.checks().len();
+    let txn = holds.iter().fold(txn, |txn, hold| txn.check(hold.condition()));
+    match first.session().coord().commit(txn).await? {
+        TxnOutcome::Rejected(Rejection { failed: Some(Failed::Check(at)), .. }) if at >= theirs => {
+            let hold = holds.get(at - theirs).unwrap_or(first);
+            hold.entry_gone.store(true, Ordering::Release);
+            Err(hold.lost_error())
+        }
+        TxnOutcome::Rejected(rejection) if rejection.failed.is_none() => {
+            // The store does not tell which condition failed: find out whether it was one of ours.
+            for hold in holds {
+                hold.check().await?;
+            }
+            Ok(TxnOutcome::Rejected(rejection))
+        }
+        outcome => Ok(outcome),
     }
 }

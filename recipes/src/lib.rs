@@ -5,8 +5,12 @@
 //! | recipe | gives |
 //! |---|---|
 //! | [`Lock`] | a fair, fenced, exclusive lock |
-//! | [`RwLock`] | the same, shared by readers |
+//! | [`ReentrantLock`] | the same, which its owner may take again |
+//! | [`SharedLock`] | the same, with a queue in the process |
+//! | [`MultiLock`] | several of them, all or none |
+//! | [`RwLock`] | a lock that readers share |
 //! | [`Semaphore`] | as many at once as agreed |
+//! | [`Fence`] | refuses tokens of the past, at a resource outside the store |
 //! | [`Candidate`], [`Election`] | a leader, in a new epoch each time |
 //! | [`PersistentEphemeral`] | a key that comes back with each new session |
 //! | [`SessionKeeper`] | the next session when one is lost |
@@ -21,6 +25,7 @@ mod cache;
 mod cell;
 mod counter;
 mod election;
+mod fence;
 mod guard;
 mod hold;
 mod ids;
@@ -28,19 +33,27 @@ mod insist;
 mod keeper;
 mod line;
 mod lock;
+mod multi;
 mod persistent;
+mod reentrant;
+mod revocable;
 mod rwlock;
 mod semaphore;
+mod shared;
 
 pub use cache::{Cache, CacheEvent, CacheState, Change, Listener, Snapshot};
 pub use counter::Counter;
 pub use election::{
     Candidate, CandidateOptions, CandidateState, Election, LeaderStream, Leadership, Participant,
 };
+pub use fence::Fence;
 pub use hold::Hold;
 pub use ids::IdGenerator;
 pub use keeper::SessionKeeper;
 pub use lock::{Lock, LockGuard};
+pub use multi::{MultiGuard, MultiLock};
 pub use persistent::{PersistentEphemeral, RegistrationState};
+pub use reentrant::{Owner, ReentrantGuard, ReentrantLock};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{Permit, Semaphore};
+pub use shared::{SharedGuard, SharedLock};

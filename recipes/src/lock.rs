@@ -60,6 +60,10 @@ impl Lock {
         self.line.dir()
     }
 
+    pub(crate) const fn session(&self) -> &Session {
+        self.line.session()
+    }
+
     /// Joins the line and waits until the lock is ours, however long.
     ///
     /// # Errors

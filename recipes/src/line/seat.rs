@@ -71,6 +71,11 @@ impl Seat {
         }
     }
 
+    /// Whether it is our turn, as far as we know.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, Self::Held(hold) if hold.is_valid())
+    }
+
     /// What is held, leaving the seat empty.
     pub(crate) fn take_hold(&mut self) -> Option<Arc<Hold>> {
         match mem::take(self) {
