@@ -75,8 +75,9 @@ pub use coord_api::{
     encode_segment, parse_duration,
 };
 pub use coord_recipes::{
-    Cache, CacheEvent, CacheState, Change, Counter, Hold, IdGenerator, Listener, Lock, LockGuard,
-    Snapshot,
+    Barrier, Cache, CacheEvent, CacheState, Change, CountDownLatch, Counter, DoubleBarrier, Entered,
+    Hold, IdGenerator, Item, Listener, Lock, LockGuard, Priority, SharedValue, Snapshot, Versioned,
+    WorkQueue,
 };
 
 pub use connect::{connect, connect_through, connect_with, from_config, from_env};

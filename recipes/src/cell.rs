@@ -4,15 +4,18 @@
 //! the last intents that changed it, so that the one who changed it finds its own. Who loses the race a few times
 //! stands in line for the next try, so that a crowd does not live on refusals.
 
-use std::{str, time::Duration};
+use std::str;
 
 use bytes::Bytes;
 use coord_api::{
-    Check, Coord, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Op, Result, Retry, Session, Txn, TxnOutcome,
-    kit::Backoff,
+    Check, Coord, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Op, Result, Retry, Session, Txn,
+    TxnOutcome, kit::Backoff,
 };
 
-use crate::line::{Line, first_in_line};
+use crate::{
+    insist::{RETRY_CAP, insist},
+    line::{Line, first_in_line},
+};
 
 /// The tag of the line for those who lost the race.
 const TAG: &str = "lock-";
@@ -20,8 +23,6 @@ const TAG: &str = "lock-";
 const OPTIMISTIC: usize = 3;
 /// How many intents a value carries.
 const INTENTS: usize = 16;
-/// Longest pause between tries while the store does not answer.
-const RETRY_CAP: Duration = Duration::from_secs(1);
 
 /// The number as it is stored: `42`, or `42 7 <intents>` once it was changed here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,11 +71,6 @@ impl Cell {
 
     pub(crate) const fn key(&self) -> &Key {
         &self.key
-    }
-
-    /// The handle whose reads are latest.
-    pub(crate) const fn latest(&self) -> &Coord {
-        &self.latest
     }
 
     /// The number, with its entry; `None` if it is absent. Waits out lost connections while the session lives.
@@ -168,13 +164,10 @@ impl Cell {
     }
 
     async fn read(&self) -> Result<Option<Entry>> {
-        let mut backoff = Backoff::new(RETRY_CAP);
-        loop {
-            self.session.ensure_valid()?;
-            match self.latest.get(&self.key).await {
-                Err(error) if error.retry() != Retry::Never => backoff.sleep(&self.latest.runtime()).await,
-                read => return read,
-            }
+        self.session.ensure_valid()?;
+        match insist(&self.session, || self.latest.get(&self.key)).await {
+            Err(error) => Err(self.session.ensure_valid().err().unwrap_or(error)),
+            read => read,
         }
     }
 

@@ -1,16 +1,16 @@
 //! Numbers that nobody gets twice.
 
-use std::{ops::Range, str, sync::Arc, time::Duration};
+use std::{ops::Range, str, sync::Arc};
 
 use coord_api::{
     Coord, Error, ErrorKind, Freshness, IntoKey, Key, Lifetime, Result, Retry, Txn, TxnOutcome, kit::Backoff,
 };
 use tokio::sync::Mutex;
 
+use crate::insist::RETRY_CAP;
+
 /// How many ids are reserved at a time, if nothing else is said.
 const BLOCK: u64 = 100;
-/// Longest pause between tries.
-const RETRY_CAP: Duration = Duration::from_secs(1);
 
 /// Numbers that nobody gets twice: not another process, not this one after a restart or a crash.
 ///
@@ -98,8 +98,11 @@ impl IdGenerator {
                 None => Some(1),
             };
             let start = start.filter(|start| *start >= known.max(1)).ok_or_else(|| {
-                Error::new(ErrorKind::Malformed, "the key holds something else than the next id, or was set back")
-                    .with_context("key", &self.key)
+                Error::new(
+                    ErrorKind::Malformed,
+                    "the key holds something else than the next id, or was set back",
+                )
+                .with_context("key", &self.key)
             })?;
             let end = start.checked_add(self.block).ok_or_else(|| {
                 Error::new(ErrorKind::LimitExceeded, "the ids are used up")

@@ -17,13 +17,20 @@
 //! | [`Cache`] | a local copy of a key, a directory or a tree, with listeners |
 //! | [`Counter`] | a number that many change, each change counted once |
 //! | [`IdGenerator`] | numbers that nobody gets twice |
+//! | [`Barrier`] | a gate that holds everybody until it is opened |
+//! | [`DoubleBarrier`] | a group that begins together and ends together |
+//! | [`CountDownLatch`] | a gate that opens after so many have reported |
+//! | [`SharedValue`] | a value for all, changed by version, with a listener |
+//! | [`WorkQueue`] | tasks that are done at least once |
 //!
 //! Underneath: a line of ephemeral entries ordered by the store (`line`), in which everybody waits for the one entry
 //! ahead, so that a release wakes one waiter; and what holding means ([`Hold`]), which every guard shares.
 
+mod barrier;
 mod cache;
 mod cell;
 mod counter;
+mod double_barrier;
 mod election;
 mod fence;
 mod guard;
@@ -31,6 +38,7 @@ mod hold;
 mod ids;
 mod insist;
 mod keeper;
+mod latch;
 mod line;
 mod lock;
 mod multi;
@@ -40,9 +48,13 @@ mod revocable;
 mod rwlock;
 mod semaphore;
 mod shared;
+mod shared_value;
+mod work_queue;
 
+pub use barrier::Barrier;
 pub use cache::{Cache, CacheEvent, CacheState, Change, Listener, Snapshot};
 pub use counter::Counter;
+pub use double_barrier::{DoubleBarrier, Entered};
 pub use election::{
     Candidate, CandidateOptions, CandidateState, Election, LeaderStream, Leadership, Participant,
 };
@@ -50,6 +62,7 @@ pub use fence::Fence;
 pub use hold::Hold;
 pub use ids::IdGenerator;
 pub use keeper::SessionKeeper;
+pub use latch::CountDownLatch;
 pub use lock::{Lock, LockGuard};
 pub use multi::{MultiGuard, MultiLock};
 pub use persistent::{PersistentEphemeral, RegistrationState};
@@ -57,3 +70,5 @@ pub use reentrant::{Owner, ReentrantGuard, ReentrantLock};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{Permit, Semaphore};
 pub use shared::{SharedGuard, SharedLock};
+pub use shared_value::{SharedValue, Versioned};
+pub use work_queue::{Item, Priority, WorkQueue};

@@ -10,6 +10,8 @@ use coord_api::{Coord, Dir, Error, ErrorKind, Freshness, Key, Result, Revision, 
 use futures::StreamExt;
 use tokio::sync::{oneshot, watch};
 
+use crate::insist::RETRY_CAP;
+
 use super::{
     CacheState, Scope,
     event::{CacheEvent, Change},
@@ -18,8 +20,6 @@ use super::{
     snapshot::Snapshot,
 };
 
-/// Longest pause before the watch is opened again.
-const RETRY_CAP: Duration = Duration::from_secs(1);
 /// How often the store is asked whether it answers: a watch does not tell that its connection is gone.
 const PULSE: Duration = Duration::from_secs(2);
 
