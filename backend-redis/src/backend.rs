@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use coord_api::{
-    Backend, BackendInfo, Check, Commit, Dir, Durability, Entry, Error, ErrorKind, Failed, Guarantees, Key,
-    Lifetime, Limits, Listing, Op, OpContext, Ordered, OrderedCreate, Rejection, Result, Revision, Seen,
-    SessionDriver, SessionOptions, Start, Txn, TxnOutcome, Version, WatchStream, Written,
-    kit::{Hubs, Runtime},
+    Backend, BackendInfo, Dir, Durability, Entry, Error, ErrorKind, Freshness, Guarantees, Key, Lifetime,
+    Limits, Listing, OpContext, Ordered, OrderedCreate, Result, Revision, Seen, SessionDriver,
+    SessionOptions, Start, Txn, TxnOutcome, WatchStream,
+    kit::{HubRef, Hubs, Runtime},
 };
 use redis::{Cmd, Value};
 
@@ -21,12 +21,14 @@ use crate::{
     script,
     session::{self, Sessions},
     settings::Settings,
-    snapshot,
+    snapshot, txn,
 };
 
 /// Names of the line that come with the reply of a join; longer lines are asked for.
 const LINE_MAX: usize = 1000;
-/// How long a join waits for a copy of its directory to show it.
+/// The same where this process has a copy of the directory, which shows longer ones.
+const SHORT: usize = 32;
+/// How long a copy may take to show what this handle knows; waited for is half of it at most, or half of what is left.
 const SHOWN: Duration = Duration::from_secs(2);
 
 /// A handle on a namespace of a Redis or Valkey server.
@@ -75,6 +77,18 @@ impl RedisBackend {
         })
     }
 
+    /// The names from a copy, once it has reached `at`; `None` if it does not get there, or lacks a
+    /// name.
+    async fn copied(&self, ctx: &OpContext, copy: HubRef, dir: &Dir, at: Revision) -> Option<Listing> {
+        let limit = ctx.remaining(SHOWN).min(SHOWN) / 2;
+        let shown = Arc::new(copy);
+        let hub = Arc::clone(&shown);
+        // On the library's clock: the caller's may stand still.
+        let reached =
+            self.link.runtime.run_here(async move { tokio::time::timeout(limit, hub.reached(at)).await });
+        matches!(reached.await, Ok(Ok(()))).then(|| self.feeds.listing(&shown, dir)).flatten()
+    }
+
     fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
         let (link, hubs, sessions) = (Arc::clone(&self.link), self.hubs.clone(), Arc::clone(&self.sessions));
         hubs.close(closed);
@@ -114,45 +128,40 @@ impl Backend for RedisBackend {
         let key = key.clone();
         let call = move |link: Arc<Link>, until: Until| async move {
             let conn = link.conn(until.connect).await?;
-            let reply =
-                snapshot::read(&conn, &script::GET, |call| _ = call.arg(key.as_str()), until.reply).await?;
-            match array(reply)?.into_iter().nth(1) {
-                Some(Value::Nil) => Ok(None),
-                Some(record) => entry(key.as_str(), bytes(record)?).map(Some),
-                None => Err(malformed("a reply of the server has another number of parts")),
+            match conn.record(key.as_str(), until.reply).await? {
+                Value::Nil => Ok(None),
+                record => entry(key.as_str(), bytes(record)?).map(Some),
             }
         };
         self.link.run(ctx, call).await
     }
 
     async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
+        self.ensure_open()?;
+        if ctx.freshness == Freshness::Session
+            && let Some(copy) = self.hubs.covering(dir)
+            && let Some(listing) = self.copied(ctx, copy, dir, self.link.noted()).await
+        {
+            return Ok(listing);
+        }
         let dir = dir.clone();
         let call = move |link: Arc<Link>, until: Until| async move {
             let conn = link.conn(until.connect).await?;
-            snapshot::names(&conn, &dir, until.reply).await
+            let listing = snapshot::names(&conn, &dir, until.reply).await?;
+            link.note(listing.revision);
+            Ok(listing)
         };
         self.link.run(ctx, call).await
     }
 
     async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
         let session = self.session(ctx, txn.needs_session())?;
-        let args = encode(&txn)?;
+        txn::ensure_known(&txn)?;
         let call = move |link: Arc<Link>, until: Until| async move {
-            // What only deletes must work on a server that is out of memory.
-            let frees = txn.ops().iter().all(|op| matches!(op, Op::Delete { .. }));
-            let script = if frees { &script::RELEASE } else { &script::COMMIT };
             let conn = link.conn(until.connect).await?;
-            let put = |call: &mut Cmd| {
-                call.arg(session);
-                args.args_iter().for_each(|arg| {
-                    if let redis::Arg::Simple(arg) = arg {
-                        _ = call.arg(arg)
-                    }
-                });
-            };
-            let reply = conn.write(script, put, until.reply).await?;
-            let outcome = read_outcome(reply, &txn)?;
-            if outcome.is_committed() && !txn.ops().is_empty() {
+            let (outcome, at) = txn::send(&conn, &session, &txn, until.reply).await?;
+            if at > Revision::ZERO {
+                link.note(at);
                 conn.replicated(until.reply).await?;
             }
             Ok(outcome)
@@ -163,9 +172,10 @@ impl Backend for RedisBackend {
 
     async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
         let session = self.session(ctx, true)?;
-        // A copy of the directory will show the line: the store need not read it out.
-        let copy = self.hubs.live(&req.dir);
-        let most = if copy.is_some() { 0 } else { LINE_MAX };
+        // A copy of the directory will show a long line: the store need not read that out. A short one comes sooner
+        // with the reply than with the log.
+        let copy = self.hubs.covering(&req.dir);
+        let most = if copy.is_some() { SHORT } else { LINE_MAX };
         let dir = req.dir.clone();
         let call = move |link: Arc<Link>, until: Until| async move {
             let conn = link.conn(until.connect).await?;
@@ -174,13 +184,15 @@ impl Backend for RedisBackend {
                 call.arg(u8::from(req.lifetime == Lifetime::Session)).arg(most);
             };
             let reply = array(conn.write(&script::JOIN, args, until.reply).await?)?;
-            conn.replicated(until.reply).await?;
             let [path, created, at, all, names] = reply
                 .try_into()
                 .map_err(|_| malformed("a reply of the server has another number of parts"))?;
+            let at = Revision::new(revision(&at)?);
+            link.note(at);
+            conn.replicated(until.reply).await?;
             let key = Key::from_store(&text(path)?);
             let line = match number(&all)? {
-                1 => Some(Listing::new(snapshot::children(&req.dir, names)?, Revision::new(revision(&at)?))),
+                1 => Some(Listing::new(snapshot::children(&req.dir, names)?, at)),
                 _ => None,
             };
             let created = Revision::new(revision(&created)?);
@@ -188,17 +200,8 @@ impl Backend for RedisBackend {
         };
         let result = self.link.run(ctx, call).await;
         let mut ordered = self.note(ctx, result)?;
-        if let Some(copy) = copy {
-            let (hub, created) = (Arc::new(copy), ordered.created);
-            let shown = Arc::clone(&hub);
-            let limit = ctx.remaining(SHOWN).min(SHOWN);
-            // On the library's clock: the caller's may stand still.
-            let reached = self.link.runtime.run(async move {
-                Ok(tokio::time::timeout(limit, shown.reached(created))
-                    .await
-                    .is_ok_and(|reached| reached.is_ok()))
-            });
-            ordered.line = reached.await.is_ok_and(|reached| reached).then(|| hub.listing(&dir));
+        if let (None, Some(copy)) = (&ordered.line, copy) {
+            ordered.line = self.copied(ctx, copy, &dir, ordered.created).await;
         }
         Ok(ordered)
     }
@@ -239,62 +242,4 @@ impl Backend for RedisBackend {
             })
             .await
     }
-}
-
-fn check_code(check: &Check) -> Option<(&'static str, u64)> {
-    match check {
-        Check::Absent(_) => Some(("A", 0)),
-        Check::Exists(_) => Some(("E", 0)),
-        Check::Version(_, version) => Some(("V", version.get())),
-        Check::Created(_, created) => Some(("R", created.get())),
-        _ => None,
-    }
-}
-
-fn op_code(op: &Op) -> Option<(&'static str, bool)> {
-    match op {
-        Op::Create { lifetime, .. } => Some(("C", *lifetime == Lifetime::Session)),
-        Op::Update { .. } => Some(("U", false)),
-        Op::Put { .. } => Some(("P", false)),
-        Op::Delete { .. } => Some(("D", false)),
-        _ => None,
-    }
-}
-
-/// The checks and writes as arguments of the script; nothing is put if one is of a kind that it does not know.
-fn encode(txn: &Txn) -> Result<Cmd> {
-    let unknown = || Error::invalid("a kind of check or write that this backend does not know");
-    let mut args = Cmd::new();
-    args.arg(txn.checks().len());
-    for check in txn.checks() {
-        let (code, number) = check_code(check).ok_or_else(unknown)?;
-        args.arg(code).arg(check.key().as_str()).arg(number);
-    }
-    args.arg(txn.ops().len());
-    for op in txn.ops() {
-        let (code, ephemeral) = op_code(op).ok_or_else(unknown)?;
-        args.arg(code).arg(op.key().as_str()).arg(op.value()).arg(u8::from(ephemeral));
-    }
-    Ok(args)
-}
-
-fn read_outcome(reply: Value, txn: &Txn) -> Result<TxnOutcome> {
-    let reply = array(reply)?;
-    let [applied, what, rest @ ..] = reply.as_slice() else {
-        return Err(malformed("a reply of the server has another number of parts"));
-    };
-    if number(applied)? == 1 {
-        let at = revision(what)?;
-        let written = Written::new(Revision::new(at), Version::new(at));
-        let deletes = |op: &Op| matches!(op, Op::Delete { .. });
-        return Ok(TxnOutcome::Committed(Commit::new(
-            txn.ops().iter().map(|op| (!deletes(op)).then_some(written)).collect(),
-        )));
-    }
-    let index = rest.first().map(number).transpose()?.and_then(|index| usize::try_from(index).ok());
-    let failed = index.map(|index| match what {
-        Value::BulkString(kind) if kind == b"C" => Failed::Check(index),
-        _ => Failed::Op(index),
-    });
-    Ok(TxnOutcome::Rejected(Rejection::new(failed)))
 }

@@ -15,7 +15,8 @@ use tokio::{
 };
 
 use crate::{
-    error::{During, Fault, classify},
+    error::{During, Fault, classify, silence},
+    names::Name,
     record::{array, number},
     script::{self, Script},
     server::{SECTIONS, ServerInfo},
@@ -40,6 +41,8 @@ pub(crate) struct Conn {
     pub(crate) host: usize,
     /// What the server said when the connection was made.
     pub(crate) server: ServerInfo,
+    /// How long the server may take to answer before the connection counts as broken.
+    patience: Duration,
     broken: watch::Sender<bool>,
 }
 
@@ -58,7 +61,7 @@ impl Conn {
         let gone = broken.clone();
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(RESPONSE))
-            .set_response_timeout(Some(patience))
+            .set_response_timeout(None)
             .set_push_sender(move |push: PushInfo| {
                 if push.kind == PushKind::Disconnection {
                     gone.send_replace(true);
@@ -78,18 +81,13 @@ impl Conn {
                 }));
             }
         };
-        let mut info = cmd("INFO");
-        SECTIONS.iter().for_each(|section| _ = info.arg(section));
-        let text: String =
-            info.query_async(&mut driver).await.map_err(|e| about(classify(&e, during).error))?;
-        let server = ServerInfo::parse(&text);
+        let asked = tokio::time::timeout(patience, ask(&mut driver)).await;
+        let server = match asked {
+            Ok(server) => server.map_err(|e| about(classify(&e, during).error))?,
+            Err(_) => return Err(about(silence(during))),
+        };
         server.check().map_err(about)?;
-        // Not every user may ask this; then it stays unknown, and counts as a risk.
-        let fsync: RedisResult<HashMap<String, String>> =
-            cmd("CONFIG").arg("GET").arg("appendfsync").query_async(&mut driver).await;
-        let fsync = fsync.ok().and_then(|mut settings| settings.remove("appendfsync"));
-        let server = server.with_fsync(fsync.as_deref());
-        Ok(Self { driver, settings: settings.clone(), host, server, broken })
+        Ok(Self { driver, settings: settings.clone(), host, server, patience, broken })
     }
 
     /// Whether the connection is of no more use.
@@ -132,23 +130,40 @@ impl Conn {
     }
 
     fn prepare(&self, script: &Script) -> Cmd {
-        let mut call = cmd("EVALSHA");
-        call.arg(script.hash()).arg(self.settings.names.all().len()).arg(self.settings.names.all());
+        // Room for a small request: to grow it step by step costs more than to fill it.
+        let mut call = Cmd::with_capacity(24, 512);
+        call.arg("EVALSHA").arg(script.hash()).arg(script.keys.len());
+        script.keys.iter().for_each(|key| _ = call.arg(self.settings.names.get(*key)));
         call
     }
 
-    async fn call(&self, script: &Script, call: &Cmd, until: Instant) -> Result<Value> {
-        let error = match self.call_loaded(script, call, until).await {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
-        };
-        match error.kind() {
-            ErrorKind::Malformed if error.context().all(|(name, _)| name != "key") => {
-                Err(self.name_the_wrong_key(error, until).await)
-            }
-            ErrorKind::Unexpected => Err(error.with_context("script", script.name)),
-            _ => Err(error),
+    /// The record of a path, or nil. No script: it tells no revision and there is nothing to judge, and the record
+    /// says by itself whether it is of our form.
+    pub(crate) async fn record(&self, path: &str, until: Instant) -> Result<Value> {
+        let mut get = Cmd::with_capacity(3, 128);
+        get.arg("HGET").arg(self.settings.names.get(Name::Records)).arg(path);
+        match self.send(&get, During::Read, until).await {
+            Ok(value) => Ok(value),
+            Err((error, _)) => Err(self.explain(error, until).await),
         }
+    }
+
+    async fn call(&self, script: &Script, call: &Cmd, until: Instant) -> Result<Value> {
+        match self.call_loaded(script, call, until).await {
+            Ok(value) => Ok(value),
+            Err(error) if error.kind() == ErrorKind::Unexpected => {
+                Err(error.with_context("script", script.name))
+            }
+            Err(error) => Err(self.explain(error, until).await),
+        }
+    }
+
+    /// Names the key where the server does not.
+    async fn explain(&self, error: Error, until: Instant) -> Error {
+        if error.kind() == ErrorKind::Malformed && error.context().all(|(name, _)| name != "key") {
+            return self.name_the_wrong_key(error, until).await;
+        }
+        error
     }
 
     /// Calls a script that the server may have to be told first.
@@ -174,8 +189,14 @@ impl Conn {
     ) -> Result<Value, (Error, Option<redis::RedisError>)> {
         let mut driver = self.driver.clone();
         let sent = async { driver.req_packed_command(call).await.and_then(Value::extract_error) };
-        let result: RedisResult<Value> = match timeout_at(until, sent).await {
+        // One timer for both limits: they cost about as much as the rest of a call.
+        let silent = Instant::now() + self.patience;
+        let result: RedisResult<Value> = match timeout_at(until.min(silent), sent).await {
             Ok(result) => result,
+            Err(_) if silent <= until => {
+                self.broken.send_replace(true);
+                return Err((silence(during).with_context("host", self.settings.host(self.host)), None));
+            }
             Err(_) => {
                 let retry = if during == During::Write { Retry::Ambiguous } else { Retry::Safe };
                 let late = Error::new(ErrorKind::Timeout, "the deadline passed before the reply");
@@ -242,7 +263,7 @@ impl Conn {
     pub(crate) async fn follow(&self, after: u64) -> Result<Value> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(128).arg("BLOCK").arg(u64::try_from(BLOCK.as_millis()).unwrap_or(1000));
-        read.arg("STREAMS").arg(self.settings.names.log()).arg(format!("{after}-0"));
+        read.arg("STREAMS").arg(self.settings.names.get(Name::Log)).arg(format!("{after}-0"));
         let until = Instant::now() + BLOCK + 2 * RESPONSE;
         self.send(&read, During::Read, until).await.map_err(|(e, _)| e)
     }
@@ -250,7 +271,7 @@ impl Conn {
     /// The revision as it stands in the store, without a script.
     pub(crate) async fn revision(&self) -> Result<u64> {
         let mut get = cmd("HGET");
-        get.arg(self.settings.names.meta()).arg("rev");
+        get.arg(self.settings.names.get(Name::Meta)).arg("rev");
         match self.send(&get, During::Read, Instant::now() + RESPONSE).await.map_err(|(e, _)| e)? {
             Value::Nil => Ok(0),
             value => crate::record::text(value)?
@@ -258,6 +279,18 @@ impl Conn {
                 .map_err(|_| crate::record::malformed("the revision is not a number")),
         }
     }
+}
+
+/// What the server says about itself.
+async fn ask(driver: &mut MultiplexedConnection) -> RedisResult<ServerInfo> {
+    let mut info = cmd("INFO");
+    SECTIONS.iter().for_each(|section| _ = info.arg(section));
+    let text: String = info.query_async(driver).await?;
+    // Not every user may ask this; then it stays unknown, and counts as a risk.
+    let fsync: RedisResult<HashMap<String, String>> =
+        cmd("CONFIG").arg("GET").arg("appendfsync").query_async(driver).await;
+    let fsync = fsync.ok().and_then(|mut settings| settings.remove("appendfsync"));
+    Ok(ServerInfo::parse(&text).with_fsync(fsync.as_deref()))
 }
 
 /// What a connection that ended before the TLS handshake did means: a plaintext Redis waits for the end of a line that

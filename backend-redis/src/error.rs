@@ -60,10 +60,15 @@ fn lost(what: &'static str, during: During) -> Fault {
     replace(if during == During::Write { Error::ambiguous(what) } else { Error::unavailable(what) })
 }
 
+/// A server that does not answer: whatever comes yet, the connection is given up.
+pub(crate) fn silence(during: During) -> Error {
+    lost("the server did not answer in time", during).error
+}
+
 fn io(error: &RedisError, during: During) -> Fault {
     use std::io::ErrorKind as Io;
     if error.is_timeout() {
-        return lost("the server did not answer in time", during);
+        return replace(silence(during));
     }
     if error.is_connection_refusal() {
         return replace(Error::unavailable("the connection was refused"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use coord_api::{
-    Dir, Entry, Error, Result, Revision,
+    Dir, Error, Listing, Result, Revision,
     kit::{Backoff, Change, Hub, HubRef, Hubs},
 };
 use tokio::{
@@ -19,7 +19,7 @@ use crate::{
     error::{closed, is_final},
     link::Link,
     record::Batch,
-    snapshot::{concerns, entries, history},
+    snapshot::{Snapshot, concerns, history, snapshot},
 };
 
 /// Entries of the log that wait for a snapshot; with more the snapshot is read again.
@@ -57,6 +57,8 @@ struct FeedState {
     gaps: u64,
     /// The hub had a snapshot, and can give it to new watchers by itself.
     whole: bool,
+    /// The snapshot lacks names whose records cannot be read.
+    left_out: bool,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,7 @@ impl Feeds {
     }
 
     fn add(&self, hub: Arc<Hub>) -> Arc<Feed> {
-        let state = Mutex::new(FeedState { phase: Phase::Idle, gaps: 0, whole: false });
+        let state = Mutex::new(FeedState { phase: Phase::Idle, gaps: 0, whole: false, left_out: false });
         let feed = Arc::new(Feed { hub, state, wanted: Notify::new() });
         let mut list = self.lock();
         if list.following {
@@ -122,6 +124,15 @@ impl Feeds {
         list.feeds.push(Arc::clone(&feed));
         self.count.send_replace(list.feeds.len());
         feed
+    }
+
+    /// The names in a directory of a copy; `None` unless these are all that the store shows. One that others broke
+    /// the record of may be a place in a line, whose holder does not know: nobody may be let past it.
+    pub(crate) fn listing(&self, hub: &Hub, dir: &Dir) -> Option<Listing> {
+        let feed = self.lock().feeds.iter().find(|feed| std::ptr::eq(&*feed.hub, hub)).cloned()?;
+        // Held while the copy is read: it may become whole meanwhile.
+        let state = feed.lock();
+        (!state.left_out).then(|| hub.listing(dir))
     }
 
     fn remove(&self, feed: &Arc<Feed>) {
@@ -221,7 +232,7 @@ impl Feed {
                 }
             };
             match self.read(link, begin).await {
-                Ok(Found::Whole(revision, _)) if revision < self.hub.revision() => {
+                Ok(Found::Whole(found)) if found.revision < self.hub.revision() => {
                     // The copy began there: it was asked for, and the store is not that far, or no longer.
                     return Err(Error::invalid(
                         "the watch starts at a revision that the store has not reached",
@@ -271,8 +282,7 @@ impl Feed {
                 }
             }
         }
-        let (revision, entries) = entries(&conn, self.hub.dir()).await?;
-        Ok(Found::Whole(revision, entries))
+        Ok(Found::Whole(snapshot(&conn, self.hub.dir()).await?))
     }
 
     /// Begins with what was found, unless a gap came while it was read; then what waited for it.
@@ -290,9 +300,9 @@ impl Feed {
             }
         };
         match found {
-            Found::Whole(revision, entries) => {
-                self.hub.reset(revision, entries);
-                state.whole = true;
+            Found::Whole(found) => {
+                (state.whole, state.left_out) = (true, found.left_out);
+                self.hub.reset(found.revision, found.entries);
             }
             Found::Changes(batches) => self.apply(&batches),
         }
@@ -307,7 +317,7 @@ impl Feed {
 }
 
 enum Found {
-    Whole(Revision, Vec<Entry>),
+    Whole(Snapshot),
     Changes(Vec<Arc<Batch>>),
 }
 

@@ -43,6 +43,7 @@ mod session;
 mod settings;
 mod snapshot;
 mod tls;
+mod txn;
 
 pub use backend::RedisBackend;
 pub use factory::RedisFactory;

@@ -2,12 +2,15 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use coord_api::{
-    Error, ErrorKind, OpContext, Result, Retry,
+    Error, ErrorKind, OpContext, Result, Retry, Revision,
     kit::{Backoff, Runtime},
 };
 use tokio::{
@@ -35,6 +38,8 @@ pub(crate) struct Link {
     state: watch::Sender<State>,
     /// As the last connection found it.
     server: Mutex<ServerInfo>,
+    /// The newest revision that an answer to this handle told.
+    noted: AtomicU64,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +67,7 @@ impl Link {
             runtime,
             state: watch::Sender::new(State::Up(Arc::clone(&conn))),
             server,
+            noted: AtomicU64::new(0),
         });
         link.runtime.spawn(Arc::clone(&link).keep(conn));
         link.runtime.spawn(Arc::clone(&link).tick());
@@ -73,11 +79,25 @@ impl Link {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// An answer of the store showed or made `revision`.
+    pub(crate) fn note(&self, revision: Revision) {
+        self.noted.fetch_max(revision.get(), Ordering::AcqRel);
+    }
+
+    /// What a copy must have reached before it may answer for the store: all writes of this handle that were
+    /// acknowledged, and what it was shown already.
+    pub(crate) fn noted(&self) -> Revision {
+        Revision::new(self.noted.load(Ordering::Acquire))
+    }
+
     /// A connection that is up, waited for until `until`.
     ///
     /// # Errors
     /// Nothing was sent: safe to try again, unless the server refuses us for good or the handle is closed.
     pub(crate) async fn conn(&self, until: Instant) -> Result<Arc<Conn>> {
+        if let Some(conn) = self.conn_now() {
+            return Ok(conn);
+        }
         let mut state = self.state.subscribe();
         loop {
             let last = match state.borrow_and_update().clone() {

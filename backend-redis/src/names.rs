@@ -2,10 +2,29 @@
 
 use coord_api::Dir;
 
-/// What the keys end in, in the order in which every script declares them.
+/// What the keys end in, in the order of [`Name`].
 const SUFFIXES: [&str; 7] = ["m", "kv", "ix", "ss", "si", "ow", "ev"];
 /// The namespace of a URL without a path.
 const DEFAULT: &str = "coord";
+
+/// One of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The revision, and what else there is one of.
+    Meta,
+    /// The records, by path.
+    Records,
+    /// The paths, in order.
+    Index,
+    /// The sessions, by deadline.
+    Deadlines,
+    /// The sessions' time to live.
+    Ttls,
+    /// Who owns which keys.
+    Owned,
+    /// The stream of changes.
+    Log,
+}
 
 /// The keys of one namespace: `{name}:m` and so on.
 ///
@@ -20,19 +39,14 @@ impl Names {
         Self(SUFFIXES.map(|suffix| format!("{{{tag}}}:{suffix}")))
     }
 
-    /// All of them, in the order of `KEYS`.
+    /// All of them, in the order of [`Name`].
     pub(crate) fn all(&self) -> &[String] {
         &self.0
     }
 
-    /// The hash that holds the revision.
-    pub(crate) fn meta(&self) -> &str {
-        &self.0[0]
-    }
-
-    /// The stream of changes.
-    pub(crate) fn log(&self) -> &str {
-        &self.0[6]
+    /// One of them.
+    pub(crate) fn get(&self, name: Name) -> &str {
+        &self.0[name as usize]
     }
 }
 

@@ -2,6 +2,14 @@
 
 use std::sync::LazyLock;
 
+use crate::names::Name;
+
+/// What most scripts declare.
+const ALL: &[Name] =
+    &[Name::Meta, Name::Records, Name::Index, Name::Deadlines, Name::Ttls, Name::Owned, Name::Log];
+/// What a put without conditions touches.
+const OF_A_PUT: &[Name] = &[Name::Meta, Name::Records, Name::Index, Name::Log];
+
 /// A script of the state machine.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -9,6 +17,8 @@ pub(crate) struct Script {
     pub(crate) name: &'static str,
     /// Whether it may change something, so that a lost reply is ambiguous.
     pub(crate) writes: bool,
+    /// The keys that it declares.
+    pub(crate) keys: &'static [Name],
     code: LazyLock<redis::Script>,
     text: &'static str,
 }
@@ -25,14 +35,15 @@ impl Script {
     }
 }
 
-macro_rules! reading {
-    ($name:ident, $file:literal) => {
+macro_rules! script {
+    ($name:ident, $keys:ident, $writes:literal, $flags:literal, $file:literal $(, $part:literal)*) => {
         pub(crate) static $name: Script = {
             const TEXT: &str =
-                concat!("#!lua flags=no-writes\n", include_str!("lua/state.lua"), include_str!($file));
+                concat!("#!lua", $flags, "\n", $(include_str!($part),)* include_str!($file));
             Script {
                 name: $file,
-                writes: false,
+                writes: $writes,
+                keys: $keys,
                 code: LazyLock::new(|| redis::Script::new(TEXT)),
                 text: TEXT,
             }
@@ -40,35 +51,32 @@ macro_rules! reading {
     };
 }
 
-macro_rules! writing {
-    ($name:ident, $flags:literal, $file:literal) => {
-        pub(crate) static $name: Script = {
-            const TEXT: &str = concat!(
-                "#!lua",
-                $flags,
-                "\n",
-                include_str!("lua/state.lua"),
-                include_str!("lua/write.lua"),
-                include_str!($file)
-            );
-            Script { name: $file, writes: true, code: LazyLock::new(|| redis::Script::new(TEXT)), text: TEXT }
-        };
+/// A script gets the parts it uses and no others: the server defines their functions anew in every call.
+macro_rules! reading {
+    ($name:ident, $file:literal $(, $part:literal)*) => {
+        script!($name, ALL, false, " flags=no-writes", $file, "lua/state.lua" $(, $part)*);
     };
 }
 
-reading!(GET, "lua/get.lua");
-reading!(NAMES, "lua/names.lua");
-reading!(PAGE, "lua/page.lua");
-reading!(HISTORY, "lua/history.lua");
+macro_rules! writing {
+    ($name:ident, $flags:literal, $file:literal $(, $part:literal)*) => {
+        script!($name, ALL, true, $flags, $file, "lua/state.lua", "lua/write.lua" $(, $part)*);
+    };
+}
+
+reading!(NAMES, "lua/names.lua", "lua/read.lua", "lua/dir.lua");
+reading!(PAGE, "lua/page.lua", "lua/read.lua", "lua/dir.lua");
+reading!(HISTORY, "lua/history.lua", "lua/read.lua");
 reading!(TYPES, "lua/types.lua");
-writing!(OPEN, "", "lua/open.lua");
+script!(PUT, OF_A_PUT, true, "", "lua/put.lua");
 writing!(COMMIT, "", "lua/commit.lua");
-writing!(JOIN, "", "lua/join.lua");
+writing!(JOIN, "", "lua/join.lua", "lua/dir.lua");
+writing!(OPEN, "", "lua/open.lua", "lua/reap.lua");
 // A server that is out of memory still renews, ends and reaps sessions, and frees what is asked to be freed.
 writing!(RELEASE, " flags=allow-oom", "lua/commit.lua");
-writing!(KEEPALIVE, " flags=allow-oom", "lua/keepalive.lua");
-writing!(CLOSE, " flags=allow-oom", "lua/close.lua");
-writing!(TICK, " flags=allow-oom", "lua/tick.lua");
+writing!(KEEPALIVE, " flags=allow-oom", "lua/keepalive.lua", "lua/reap.lua");
+writing!(CLOSE, " flags=allow-oom", "lua/close.lua", "lua/reap.lua");
+writing!(TICK, " flags=allow-oom", "lua/tick.lua", "lua/reap.lua");
 
 #[cfg(test)]
 mod tests {
@@ -103,7 +111,7 @@ mod tests {
     #[test]
     fn scripts_that_only_read_say_so_and_differ_from_all_others() {
         let all = [
-            &GET, &NAMES, &PAGE, &HISTORY, &TYPES, &OPEN, &COMMIT, &JOIN, &RELEASE, &KEEPALIVE, &CLOSE, &TICK,
+            &NAMES, &PAGE, &HISTORY, &TYPES, &PUT, &OPEN, &COMMIT, &JOIN, &RELEASE, &KEEPALIVE, &CLOSE, &TICK,
         ];
         let hashes: std::collections::HashSet<_> = all.iter().map(|script| script.hash()).collect();
         assert_eq!(hashes.len(), all.len());

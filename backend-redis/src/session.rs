@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use coord_api::{
-    Error, ErrorKind, Result, SessionDriver, SessionId, SessionOptions, SessionState,
+    Error, ErrorKind, Result, Revision, SessionDriver, SessionId, SessionOptions, SessionState,
     kit::{Backoff, Lease, Stamp},
 };
 use tokio::{
@@ -20,6 +20,7 @@ use crate::{
     conn::RESPONSE,
     error::{again, is_final},
     link::Link,
+    record::revision,
     script,
 };
 
@@ -180,16 +181,21 @@ impl Inner {
         Ok(())
     }
 
+    async fn tell(&self, until: Instant) -> Result<()> {
+        let conn = self.link.conn(until).await?;
+        let ended = conn.write(&script::CLOSE, |call| _ = call.arg(self.id.as_str()), until).await?;
+        // Its keys are gone: a copy that still shows them may not answer for the store.
+        self.link.note(Revision::new(revision(&ended)?));
+        Ok(())
+    }
+
     /// Ends the session in the store, once, whoever asks first.
     async fn end(&self) -> Result<()> {
         let told = async {
             let until = Instant::now() + RESPONSE;
-            let told = match self.link.conn(until).await {
-                Ok(conn) => conn.write(&script::CLOSE, |call| _ = call.arg(self.id.as_str()), until).await,
-                Err(error) => Err(error),
-            };
+            let told = self.tell(until).await;
             self.sessions.lock().remove(&self.id);
-            told.map(drop).map_err(Arc::new)
+            told.map_err(Arc::new)
         };
         self.ended.get_or_init(|| told).await.clone().map_err(|error| again(&error))
     }

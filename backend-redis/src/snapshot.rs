@@ -62,12 +62,21 @@ pub(crate) fn children(dir: &Dir, names: Value) -> Result<Vec<Child>> {
     Ok(order(names.filter_map(|name| child(dir, &name))))
 }
 
-/// Everything in a directory and below. Records that cannot be read are left out.
-pub(crate) async fn entries(conn: &Conn, dir: &Dir) -> Result<(Revision, Vec<Entry>)> {
+/// Everything in a directory and below.
+pub(crate) struct Snapshot {
+    pub(crate) revision: Revision,
+    pub(crate) entries: Vec<Entry>,
+    /// There are names whose records cannot be read: they are not among the entries.
+    pub(crate) left_out: bool,
+}
+
+/// Reads everything in a directory and below.
+pub(crate) async fn snapshot(conn: &Conn, dir: &Dir) -> Result<Snapshot> {
     let until = Instant::now() + 30 * RESPONSE;
     let found = whole(conn, dir, PAGE_BYTES, until).await?;
+    let left_out = found.records.values().any(Option::is_none);
     let entries = found.records.into_values().flatten().collect();
-    Ok((Revision::new(found.revision), entries))
+    Ok(Snapshot { revision: Revision::new(found.revision), entries, left_out })
 }
 
 struct Whole {

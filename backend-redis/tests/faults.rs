@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use common::*;
 use coord_api::{
-    Backend, Durability, ErrorKind, Lifetime, Nonce, OpContext, OrderedCreate, Outcome, Result, Retry,
-    Revision, Seen, SessionState, Start, Tag, Txn, TxnOutcome, WatchEvent, WatchStream,
+    Backend, Durability, ErrorKind, Freshness, Lifetime, Nonce, OpContext, OrderedCreate, Outcome, Result,
+    Retry, Revision, Seen, SessionState, Start, Tag, Txn, TxnOutcome, WatchEvent, WatchStream,
 };
 use coord_testbed::{Link, ServerOptions};
 use futures::StreamExt;
@@ -114,7 +114,8 @@ async fn a_flushed_namespace_begins_again_with_larger_revisions(which: Which) {
     assert!(matches!(news(&mut watch).await, WatchEvent::Snapshot { entries, .. } if entries.len() == 1));
     tell(&mut raw(&server).await, &["FLUSHALL"]).await.unwrap();
     assert_eq!(backend.get(&ctx(), &key("/a/b")).await.unwrap(), None);
-    let after = backend.list(&ctx(), &dir("/a")).await.unwrap();
+    let latest = ctx().with_freshness(Freshness::Latest);
+    let after = backend.list(&latest, &dir("/a")).await.unwrap();
     assert!(after.revision > before && after.children.is_empty());
     let event = news(&mut watch).await;
     assert!(matches!(&event, WatchEvent::Snapshot { entries, .. } if entries.is_empty()), "{event:?}");

@@ -48,7 +48,9 @@ fn random_txn(rng: &mut StdRng, model: &Model) -> Txn {
             continue;
         }
         written.push(at.clone());
-        let value = vec![rng.random::<u8>(); rng.random_range(0..4)];
+        // Now and then around the length from which another script puts it.
+        let long = if rng.random_bool(0.1) { 4094 } else { 0 };
+        let value = vec![rng.random::<u8>(); long + rng.random_range(0..4)];
         let exists = model.contains_key(&at);
         txn = match rng.random_range(0..10) {
             0..4 => txn.put(at, value),

@@ -237,6 +237,15 @@ async fn keys_of_another_type_are_named_and_nothing_is_half_written(which: Which
         assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains(&full), "{name}: {e}");
         let e = backend.create_ordered(&mine, place(1)).await.unwrap_err();
         assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains(&full), "{name}: {e}");
+        // A put touches four of them.
+        if ["m", "kv", "ix", "ev"].contains(&name) {
+            let e = put(&backend, "/p", "1").await.unwrap_err();
+            assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains(&full), "{name}: {e}");
+        }
+        if name == "kv" {
+            let e = backend.get(&ctx(), &key("/a")).await.unwrap_err();
+            assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains(&full), "{name}: {e}");
+        }
         assert_eq!(tell(&mut conn, &["HGETALL", "{test}:kv"]).await, before, "{name}");
     }
 }
@@ -321,7 +330,8 @@ async fn a_jump_of_the_servers_clock_does_not_end_sessions(which: Which) {
     // And a backward jump does not make them immortal.
     tell(&mut conn, &["HINCRBY", "{test}:m", "tick", "600000"]).await.unwrap();
     tell(&mut conn, &["ZINCRBY", "{test}:ss", "600000", session.id().as_str()]).await.unwrap();
-    put(&backend, "/a", "1").await.unwrap();
+    // What judges a deadline looks at the clock first; a put judges none.
+    assert!(backend.commit(&mine, Txn::new().update(place.key.clone(), "still")).await.unwrap().is_committed());
     let score: f64 = redis::cmd("ZSCORE").arg("{test}:ss").arg(session.id().as_str()).query_async(&mut conn).await.unwrap();
     let now: (f64, f64) = redis::cmd("TIME").query_async(&mut conn).await.unwrap();
     assert!(score <= now.0 * 1000.0 + 5_000.0, "{score} {now:?}");

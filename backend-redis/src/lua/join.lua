@@ -11,7 +11,7 @@ local created = record and parse(record)
 if record and not created then fail('MALFORMED ' .. path) end
 if created then
   -- WAIT counts from the last write of its own connection: without one here it would confirm nothing.
-  call('HSET', META, 'rev', text(rev))
+  call('HSET', META, 'rev', rev)
 else
   created = rev + 1
   path = prefix .. name .. string.format('%020.0f', created)

@@ -3,5 +3,5 @@ enter()
 reap()
 local sid, ttl = arg(), arg()
 call('HSET', TTLS, sid, ttl)
-call('ZADD', DEADLINES, text(now + tonumber(ttl)), sid)
+call('ZADD', DEADLINES, now + tonumber(ttl), sid)
 return rev

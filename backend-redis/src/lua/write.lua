@@ -19,11 +19,12 @@ local function event(kind, a, b)
 end
 
 -- Moves the state to revision `to`, with what changed. The log goes first: if it cannot be written, nothing is.
+-- Numbers go to commands as they are: servers write whole ones out exactly, as Lua's own `..` would not.
 local function commit(to, events)
   local changes = table.concat(events)
   local total = size + #changes
-  call('XADD', LOG, 'MAXLEN', '~', LOG_MAX, text(to) .. '-0', 'p', text(rev), 's', text(total), 'o', changes)
-  call('HSET', META, 'rev', text(to), 'size', text(total))
+  call('XADD', LOG, 'MAXLEN', '~', LOG_MAX, to, 'p', rev, 's', total, 'o', changes)
+  call('HSET', META, 'rev', to, 'size', total)
   rev, size = to, total
   if #changes > 8192 then
     local first = call('XRANGE', LOG, '-', '+', 'COUNT', 1)[1]
@@ -36,7 +37,7 @@ end
 local function each_session(deadline)
   local sessions = call('ZRANGE', DEADLINES, 0, -1, 'WITHSCORES')
   for i = 1, #sessions, 2 do
-    call('ZADD', DEADLINES, text(deadline(sessions[i], tonumber(sessions[i + 1]))), sessions[i])
+    call('ZADD', DEADLINES, deadline(sessions[i], tonumber(sessions[i + 1])), sessions[i])
   end
 end
 
@@ -56,13 +57,13 @@ local function enter()
     -- old one gave (it counts slower than microseconds pass), and for every session its whole ttl again.
     each_session(function(sid) return now + (tonumber(call('HGET', TTLS, sid) or '0') or 0) end)
     commit(math.max(rev + 1, micros), { event('E', SERVER) })
-    call('HSET', META, 'schema', SCHEMA, 'run', SERVER, 'tick', text(now))
+    call('HSET', META, 'schema', SCHEMA, 'run', SERVER, 'tick', now)
   elseif not tick or math.abs(now - tick) > JUMP then
     -- The clock jumped, or nobody was connected: time in which nobody could renew does not count.
     if tick then each_session(function(_, deadline) return deadline + now - tick end) end
-    call('HSET', META, 'tick', text(now))
+    call('HSET', META, 'tick', now)
   elseif now - tick >= 1000 then
-    call('HSET', META, 'tick', text(now))
+    call('HSET', META, 'tick', now)
   end
 end
 
@@ -74,39 +75,4 @@ end
 
 local function make(created, owner, value)
   return struct.pack('>BI8I8B', 1, created, rev + 1, #owner) .. owner .. value
-end
-
--- Ends a session: all its keys go at one revision.
-local function drop(sid)
-  local owned = call('ZRANGEBYLEX', OWNED, '[' .. sid .. '\0', '(' .. sid .. '\1')
-  local events, doomed = {}, {}
-  for _, member in ipairs(owned) do
-    local path = string.sub(member, #sid + 2)
-    local record = call('HGET', RECORDS, path)
-    if record then
-      local created, _, owner = parse(record)
-      if not created or owner == sid then
-        events[#events + 1] = event('D', path)
-        doomed[#doomed + 1] = path
-      end
-    end
-  end
-  events[#events + 1] = event('S', sid)
-  commit(rev + 1, events)
-  for _, path in ipairs(doomed) do
-    call('HDEL', RECORDS, path)
-    call('ZREM', INDEX, path)
-  end
-  if #owned > 0 then
-    call('ZREMRANGEBYLEX', OWNED, '[' .. sid .. '\0', '(' .. sid .. '\1')
-  end
-  call('ZREM', DEADLINES, sid)
-  call('HDEL', TTLS, sid)
-end
-
--- Ends sessions that are past their deadline; few at a time, so that the script stays short.
-local function reap()
-  local due = call('ZRANGEBYSCORE', DEADLINES, '-inf', text(now), 'LIMIT', 0, 20)
-  for _, sid in ipairs(due) do drop(sid) end
-  return #due
 end

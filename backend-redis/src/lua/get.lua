@@ -1,2 +1,0 @@
--- path. Returns {revision, record or false}.
-return { revision(), call('HGET', RECORDS, ARGV[1]) }
