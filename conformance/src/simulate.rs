@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, process::ExitCode, time::Instant};
 
 use coord_conformance::{
-    checkers::Violation,
+    checkers::{Violation, What, facts::Session},
     sim::{Faults, Run, Scenario, Setup, Totals, batch, run, scenarios, shrink},
 };
 
@@ -162,7 +162,9 @@ fn show_shrunk(setup: Setup, violation: &Violation) {
     let violation = violations.iter().find(|found| found.rule == violation.rule);
     let last = violation.and_then(|violation| violation.events.last().copied());
     let end = last.map_or(history.events().len(), |last| last + 1);
-    for event in &history.events()[end.saturating_sub(SHOWN)..end] {
+    let renewal = |what: &What| matches!(what, What::Session(Session::Renewed { .. }));
+    let events: Vec<_> = history.events()[..end].iter().filter(|event| !renewal(&event.what)).collect();
+    for event in &events[events.len().saturating_sub(SHOWN)..] {
         println!("  {:>11.3?} client {}: {:?}", event.at, event.client, event.what);
     }
     if let Some(violation) = violation {

@@ -9,7 +9,11 @@ use coord_api::{
 };
 use futures::{StreamExt, stream};
 
-use super::{faults::Kind, node::Node, session::open};
+use super::{
+    faults::Kind,
+    node::{Node, Twice},
+    session::open,
+};
 
 /// A handle on the simulated store.
 #[derive(Clone, Debug)]
@@ -31,7 +35,7 @@ impl Backend for SimBackend {
             let (ctx, key) = (ctx.clone(), key.clone());
             async move { node.server.get(&ctx, &key).await }
         };
-        self.0.call(false, true, apply).await
+        self.0.call(false, Twice::Harmless, apply).await
     }
 
     async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
@@ -40,18 +44,19 @@ impl Backend for SimBackend {
             let (ctx, dir) = (ctx.clone(), dir.clone());
             async move { node.server.list(&ctx, &dir).await }
         };
-        self.0.call(false, true, apply).await
+        self.0.call(false, Twice::Harmless, apply).await
     }
 
     async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
         let guarded =
             txn.checks().iter().any(|check| matches!(check, Check::Version(..) | Check::Created(..)));
+        let twice = if guarded { Twice::Harmless } else { Twice::Never };
         let ctx = ctx.clone();
         let apply = move |node: Arc<Node>| {
             let (ctx, txn) = (ctx.clone(), txn.clone());
             async move { node.server.commit(&ctx, txn).await }
         };
-        self.0.call(true, guarded, apply).await
+        self.0.call(true, twice, apply).await
     }
 
     async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
@@ -60,7 +65,7 @@ impl Backend for SimBackend {
             let (ctx, req) = (ctx.clone(), req.clone());
             async move { node.server.create_ordered(&ctx, req).await }
         };
-        self.0.call(true, true, apply).await
+        self.0.call(true, Twice::Unanswered, apply).await
     }
 
     async fn wait(&self, ctx: &OpContext, seen: &Seen) -> Result<()> {

@@ -33,11 +33,13 @@ pub(crate) struct Link {
     cut_until: Option<Instant>,
     mute_until: Option<Instant>,
     healed: bool,
+    /// How many messages were delayed.
+    pub(crate) delayed: u64,
 }
 
 impl Link {
     pub(crate) const fn new(faults: Faults, rng: Rng) -> Self {
-        Self { faults, rng, cut_until: None, mute_until: None, healed: false }
+        Self { faults, rng, cut_until: None, mute_until: None, healed: false, delayed: 0 }
     }
 
     /// Draws what happens to a call. `twice` says whether it may arrive twice.
@@ -68,6 +70,7 @@ impl Link {
     pub(crate) fn travel(&mut self) -> Duration {
         let (lot, quick, slow) = (self.rng.range(0, 1000), self.rng.range(1, 4), self.rng.range(10, 450));
         let delayed = lot < 60 && self.faults.has(Kind::Delayed) && !self.healed;
+        self.delayed += u64::from(delayed);
         Duration::from_millis(if delayed { slow } else { quick })
     }
 

@@ -33,6 +33,17 @@ pub(crate) struct Node {
     link: Mutex<Link>,
 }
 
+/// Whether a request may arrive twice. No network repeats one by itself; drivers and proxies that send again do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Twice {
+    /// It may not.
+    Never,
+    /// It may, and its caller gets no reply: whoever sends again has not seen one.
+    Unanswered,
+    /// It may, and does nothing the second time.
+    Harmless,
+}
+
 /// Streams of random numbers, beside those of the plan.
 const LINKS: u64 = 1000;
 const RUNTIMES: u64 = 2000;
@@ -89,12 +100,11 @@ impl Node {
         self.dead.load(Ordering::SeqCst)
     }
 
-    /// A call over the link. `twice` says whether its request may arrive twice: one that finds its own traces, or that
-    /// is guarded by a version. Others no network repeats.
+    /// A call over the link.
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         writes: bool,
-        twice: bool,
+        twice: Twice,
         apply: impl Fn(Arc<Self>) -> F + Send + 'static,
     ) -> Result<T>
     where
@@ -102,7 +112,7 @@ impl Node {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.world.recorder().tally.calls += 1;
-        let fate = self.link().fate(twice);
+        let fate = self.link().fate(twice != Twice::Never);
         if fate.fault == Some(Kind::Refused) {
             self.fired(Kind::Refused);
             tokio::time::sleep(fate.there).await;
@@ -111,7 +121,7 @@ impl Node {
         let deadline = Instant::now() + PATIENCE;
         let (reply, answer) = oneshot::channel();
         let node = Arc::clone(self);
-        self.world.network().spawn(async move { node.journey(fate, apply, reply).await });
+        self.world.network().spawn(async move { node.journey(fate, twice, apply, reply).await });
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(answer)) => answer,
             // Lost on the way: nothing says so but the clock.
@@ -131,6 +141,7 @@ impl Node {
     async fn journey<T, F>(
         self: Arc<Self>,
         fate: Fate,
+        twice: Twice,
         apply: impl Fn(Arc<Self>) -> F + Send + 'static,
         reply: oneshot::Sender<Result<T>>,
     ) where
@@ -155,6 +166,9 @@ impl Node {
                 // Nobody reads the second reply.
                 let _ = apply(Arc::clone(&node)).await;
             });
+            if twice == Twice::Unanswered {
+                return;
+            }
         }
         tokio::time::sleep(fate.back).await;
         if fate.fault == Some(Kind::ReplyLost) {

@@ -165,12 +165,14 @@ async fn simulate(setup: &Setup) -> Result<Run> {
     let died = nodes.iter().any(|node| node.is_dead());
     // Sessions end, and with them what their tasks waited for.
     tokio::time::sleep(TTL * 2).await;
+    let delayed: u64 = nodes.iter().map(|node| node.link().delayed).sum();
     drop(nodes);
     (scenario.last_look)(Arc::clone(&world)).await?;
     if violations.is_empty() {
         record_leftovers(&world, scenario, died).await?;
     }
     let mut recorder = world.recorder();
+    recorder.tally.faults[Kind::Delayed as usize] += delayed;
     let (tally, simulated) = (recorder.tally.clone(), recorder.now());
     let history = recorder.take_history();
     Ok(Run { history, violations, stats: Vec::new(), tally, simulated })

@@ -15,7 +15,11 @@ use coord_api::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use super::{node::Node, recorder::number_of, world::lock};
+use super::{
+    node::{Node, Twice},
+    recorder::number_of,
+    world::lock,
+};
 use crate::checkers::facts::Session;
 
 /// Opens a session and keeps it alive, as the drivers of real stores do.
@@ -24,7 +28,7 @@ pub(crate) async fn open(node: &Arc<Node>, ttl: Duration) -> Result<Arc<dyn Sess
     let lease = Lease::simulated(ttl);
     let begin =
         move |node: Arc<Node>| async move { node.world.begin_session(&node.server, ttl, node.id).await };
-    let id = node.call(true, false, begin).await?;
+    let id = node.call(true, Twice::Never, begin).await?;
     let session = Arc::new(SimSession {
         id,
         lease,
@@ -77,7 +81,7 @@ impl SimSession {
                 node.world.end_session(&id, node.id);
                 std::future::ready(Ok(()))
             };
-            node.call(true, true, end).await
+            node.call(true, Twice::Harmless, end).await
         }
     }
 }
@@ -90,7 +94,7 @@ async fn keep_alive(session: Weak<SimSession>, ttl: Duration) {
         let (sent, id) = (Stamp::now(), session.id.clone());
         let renew =
             move |node: Arc<Node>| std::future::ready(Ok(node.world.renew_session(&id, ttl, node.id)));
-        match session.node.call(true, true, renew).await {
+        match session.node.call(true, Twice::Harmless, renew).await {
             Ok(true) if session.lease.renewed(sent) => pause = ttl / 3,
             Ok(_) => return session.lose(),
             Err(_) => {
