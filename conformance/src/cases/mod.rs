@@ -12,6 +12,10 @@ macro_rules! cases {
     };
 }
 
+mod election;
+mod election_faults;
+mod election_order;
+mod election_runs;
 mod errors;
 mod faults;
 mod keys;
@@ -30,7 +34,7 @@ mod watch;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 14] = [
+const GROUPS: [&[Case]; 18] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -45,6 +49,10 @@ const GROUPS: [&[Case]; 14] = [
     lock_faults::CASES,
     lock_late::CASES,
     restart::CASES,
+    election::CASES,
+    election_faults::CASES,
+    election_order::CASES,
+    election_runs::CASES,
 ];
 
 const COUNT: usize = {
