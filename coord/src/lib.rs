@@ -50,7 +50,9 @@
 //! | to read, write, watch | [`Coord`] |
 //! | several writes at once, or none | [`Txn`] |
 //! | keys that go when the process goes | [`Session`], [`Lifetime::Session`] |
-//! | one at a time | [`Lock`], [`LockGuard`] |
+//! | one at a time | [`Lock`], [`LockGuard`]; [`ReentrantLock`], [`SharedLock`], [`MultiLock`] |
+//! | many readers or one writer; a few at a time | [`RwLock`]; [`Semaphore`] |
+//! | to refuse a holder from the past elsewhere | [`Hold::token`], [`Fence`] |
 //! | to know whether a failed write was applied | [`Error::outcome`] |
 //! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
 //! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
@@ -75,9 +77,10 @@ pub use coord_api::{
     encode_segment, parse_duration,
 };
 pub use coord_recipes::{
-    Barrier, Cache, CacheEvent, CacheState, Change, CountDownLatch, Counter, DoubleBarrier, Entered,
-    Hold, IdGenerator, Item, Listener, Lock, LockGuard, Priority, SharedValue, Snapshot, Versioned,
-    WorkQueue,
+    Barrier, Cache, CacheEvent, CacheState, Change, CountDownLatch, Counter, DoubleBarrier, Entered, Fence,
+    Hold, IdGenerator, Item, Listener, Lock, LockGuard, MultiGuard, MultiLock, Owner, Permit, Priority,
+    ReadGuard, ReentrantGuard, ReentrantLock, RwLock, Semaphore, SharedGuard, SharedLock, SharedValue,
+    Snapshot, Versioned, WorkQueue, WriteGuard,
 };
 
 pub use connect::{connect, connect_through, connect_with, from_config, from_env};
