@@ -5,19 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use coord_api::{Coord, ErrorKind, Lifetime, Outcome, Txn};
+use coord_api::{ErrorKind, Lifetime, Outcome, Txn};
 use coord_testbed::Proxy;
-
-/// A key that the handle left in a version that no directory has.
-async fn known(coord: &Coord, path: &str) {
-    for value in ["1", "2"] {
-        coord.put(path, value).await.unwrap();
-    }
-}
-
-async fn value(coord: &Coord, path: &str) -> Option<String> {
-    coord.get(path).await.unwrap().map(|entry| String::from_utf8(entry.value.to_vec()).unwrap())
-}
 
 async fn cost(proxy: &Proxy, call: impl Future<Output = ()>) -> u64 {
     let before = proxy.requests();

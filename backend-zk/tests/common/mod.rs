@@ -55,6 +55,17 @@ pub(crate) async fn bare(url: &str) -> std::sync::Arc<dyn Backend> {
     ZkFactory.connect(&Config::from_url(url).unwrap()).await.unwrap()
 }
 
+/// A key that the handle left in a version that no directory has.
+pub(crate) async fn known(coord: &Coord, path: &str) {
+    for value in ["1", "2"] {
+        coord.put(path, value).await.unwrap();
+    }
+}
+
+pub(crate) async fn value(coord: &Coord, path: &str) -> Option<String> {
+    coord.get(path).await.unwrap().map(|entry| String::from_utf8(entry.value.to_vec()).unwrap())
+}
+
 pub(crate) fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }
