@@ -12,6 +12,11 @@ macro_rules! cases {
     };
 }
 
+mod bugs_lock;
+mod bugs_lock_faults;
+mod bugs_restart;
+mod bugs_watch;
+mod bugs_watch_faults;
 mod election;
 mod election_faults;
 mod election_order;
@@ -34,7 +39,7 @@ mod watch;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 18] = [
+const GROUPS: [&[Case]; 23] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -53,6 +58,11 @@ const GROUPS: [&[Case]; 18] = [
     election_faults::CASES,
     election_order::CASES,
     election_runs::CASES,
+    bugs_lock::CASES,
+    bugs_lock_faults::CASES,
+    bugs_restart::CASES,
+    bugs_watch::CASES,
+    bugs_watch_faults::CASES,
 ];
 
 const COUNT: usize = {
