@@ -196,6 +196,8 @@ impl WriteGuard {
         // A repeated change finds the entry as it should be, so it may be sent again after a lost reply.
         let change = || hold.session().coord().commit(Txn::new().update(hold.key(), DOWNGRADED));
         if insist(hold.session(), change).await?.is_committed() {
+            // The reply may be older than the end of our session, as after a freeze.
+            hold.session().ensure_valid()?;
             Ok(ReadGuard::new(hold))
         } else {
             Err(Error::new(ErrorKind::LockLost, "the lock is lost: its entry is gone from the store")

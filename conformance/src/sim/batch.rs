@@ -16,6 +16,7 @@ use super::{
     faults::Kind,
     recorder::Tally,
     run::{Run, Scenario, Setup, run},
+    scenarios::QUIET,
     world::lock,
 };
 use crate::checkers::{Stats, Violation};
@@ -81,6 +82,9 @@ impl Totals {
             }
         }
         for ((name, _), stats) in scenario.rules.iter().zip(&self.stats) {
+            if QUIET.contains(name) {
+                continue;
+            }
             if stats.judged == 0 {
                 missing.push(format!("the rule \"{name}\" judged nothing"));
             } else if stats.contended == 0 && !scenario.quiet.contains(name) {

@@ -17,6 +17,7 @@ pub(crate) struct Client {
     /// What the program itself draws.
     rng: Arc<Mutex<Rng>>,
     steps: u32,
+    clients: u32,
     coord: Coord,
 }
 
@@ -26,11 +27,12 @@ pub(crate) const TTL: Duration = Duration::from_secs(3);
 const PROGRAMS: u64 = 3000;
 
 impl Client {
-    pub(crate) fn new(node: &Arc<Node>, seed: u64, steps: u32) -> Self {
+    pub(crate) fn new(node: &Arc<Node>, seed: u64, steps: u32, clients: u32) -> Self {
         Self {
             node: Arc::clone(node),
             rng: Arc::new(Mutex::new(Rng::new(seed, PROGRAMS + u64::from(node.id)))),
             steps,
+            clients,
             coord: Coord::new(Arc::new(SimBackend(Arc::clone(node)))),
         }
     }
@@ -43,6 +45,11 @@ impl Client {
     /// How many times it should do its work.
     pub(crate) const fn steps(&self) -> u32 {
         self.steps
+    }
+
+    /// How many clients there are.
+    pub(crate) const fn clients(&self) -> u32 {
+        self.clients
     }
 
     /// The store, behind the client's link.
@@ -79,6 +86,14 @@ impl Client {
             tokio::time::sleep(travel).await;
             node.world.recorder().fenced_write(token);
         });
+    }
+
+    /// Says that something is not as promised, unless `held`.
+    pub(crate) fn expect(&self, held: bool, what: impl FnOnce() -> String) {
+        if !held {
+            let message = format!("client {}: {}", self.id(), what());
+            self.node.world.recorder().complain(message);
+        }
     }
 
     /// Lets some time pass, in milliseconds.

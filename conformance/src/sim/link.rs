@@ -12,6 +12,9 @@ use super::{
 /// How long a client waits for a reply.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(800);
 
+/// The longest time that a request may be on its way.
+pub(crate) const LATEST: Duration = Duration::from_secs(9);
+
 /// What happens to one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fate {

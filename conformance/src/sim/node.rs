@@ -19,6 +19,7 @@ use super::{
     rng::Rng,
     world::{World, lock},
 };
+use crate::checkers::What;
 
 /// One client.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) server: MemoryBackend,
     pause: Arc<Pause>,
     dead: AtomicBool,
+    /// What is recorded when it dies: what it had open is closed then.
+    last_words: Mutex<Vec<What>>,
     link: Mutex<Link>,
 }
 
@@ -62,6 +65,7 @@ impl Node {
             runtime,
             pause,
             dead: AtomicBool::new(false),
+            last_words: Mutex::default(),
             link: Mutex::new(link),
         }))
     }
@@ -94,6 +98,14 @@ impl Node {
     pub(crate) fn die(&self) {
         self.dead.store(true, Ordering::SeqCst);
         self.pause.shut();
+        for what in std::mem::take(&mut *lock(&self.last_words)) {
+            self.world.record(self.id, what);
+        }
+    }
+
+    /// Records `what` if the client dies.
+    pub(crate) fn if_killed(&self, what: impl Into<What>) {
+        lock(&self.last_words).push(what.into());
     }
 
     pub(crate) fn is_dead(&self) -> bool {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::faults::Kind;
 use crate::checkers::{
     History, What,
-    facts::{Fault, Line, Mode, Stored, Why},
+    facts::{Election, Fault, Line, Mode, Rendezvous, Session, Step, Stored, Why},
 };
 
 /// Which entries stand in a line, and for how much: name and mode.
@@ -24,6 +24,24 @@ pub(crate) struct Ledger {
     pub(crate) line_of: LineOf,
     /// Whether every change of a key is recorded.
     pub(crate) changes: bool,
+    /// Whether an entry may ask for something else later.
+    pub(crate) modes_change: bool,
+    /// Whether the lines are elections: an operator who deletes an entry deposes.
+    pub(crate) elections: bool,
+    /// Whether the lines are double barriers: whose entry goes with its session, or by hand, has given up its round.
+    pub(crate) rounds: bool,
+}
+
+impl Ledger {
+    /// Entries of lines, and nothing else.
+    pub(crate) const fn line(line_of: LineOf) -> Self {
+        Self { line_of, changes: false, modes_change: false, elections: false, rounds: false }
+    }
+
+    /// Every change.
+    pub(crate) const fn changes() -> Self {
+        Self { line_of: |_| None, changes: true, modes_change: false, elections: false, rounds: false }
+    }
 }
 
 /// How much happened.
@@ -47,9 +65,13 @@ pub(crate) struct Recorder {
     history: History,
     pub(crate) tally: Tally,
     ids: u64,
+    /// What programs found that must not be.
+    pub(crate) complaints: Vec<String>,
     ledger: Ledger,
-    /// Entries of lines that are there, by key.
-    standing: BTreeMap<Key, (String, u64)>,
+    /// Entries of lines that are there, by key: line, revision, session.
+    standing: BTreeMap<Key, (String, u64, u64)>,
+    /// The client of each session.
+    clients: BTreeMap<u64, u32>,
     /// The revision that created each entry that ever stood in a line. Keys of entries are never used twice.
     born: BTreeMap<Key, u64>,
     /// The largest token that the fenced resource has seen.
@@ -67,8 +89,10 @@ impl Recorder {
             history: History::new(),
             tally: Tally::default(),
             ids: 0,
+            complaints: Vec::new(),
             ledger,
             standing: BTreeMap::new(),
+            clients: BTreeMap::new(),
             born: BTreeMap::new(),
             resource: 0,
             disowned: BTreeSet::new(),
@@ -88,6 +112,11 @@ impl Recorder {
     pub(crate) const fn next_id(&mut self) -> u64 {
         self.ids += 1;
         self.ids
+    }
+
+    /// A program found something that must not be.
+    pub(crate) fn complain(&mut self, message: String) {
+        self.complaints.push(message);
     }
 
     /// A fault struck.
@@ -128,6 +157,24 @@ impl Recorder {
         }
     }
 
+    /// The store began a session.
+    pub(crate) fn session_began(&mut self, session: u64, ttl: Duration, client: u32) {
+        self.clients.insert(session, client);
+        self.record(client, Session::Opened { session, ttl });
+    }
+
+    /// The member of this session is no longer in its round, and does not know it yet.
+    fn give_up(&mut self, session: u64) {
+        let member = self.clients.get(&session).copied().unwrap_or(0);
+        let last = self.history.events().iter().rev().find_map(|event| match &event.what {
+            What::Rendezvous(fact) if event.client == member => Some(fact.clone()),
+            _ => None,
+        });
+        if let Some(fact) = last.filter(|fact| !matches!(fact.step, Step::Departed | Step::GaveUp)) {
+            self.record(member, Rendezvous { step: Step::GaveUp, ..fact });
+        }
+    }
+
     fn put(&mut self, entry: &Entry) {
         let session = entry.meta.owner.as_ref().map(number_of);
         if self.ledger.changes {
@@ -141,14 +188,16 @@ impl Recorder {
                 },
             );
         }
-        if entry.meta.created != entry.meta.modified {
-            return;
-        }
         if let Some((name, mode)) = (self.ledger.line_of)(entry) {
             let created = entry.meta.created.get();
-            self.standing.insert(entry.key.clone(), (name.clone(), created));
-            self.born.insert(entry.key.clone(), created);
+            let before = self.born.get(&entry.key).copied();
+            // An entry that was changed joins again in its new mode: a writer steps down to reader.
+            if before.is_some() && !self.ledger.modes_change {
+                return;
+            }
             let session = session.unwrap_or(0);
+            self.standing.insert(entry.key.clone(), (name.clone(), created, session));
+            self.born.insert(entry.key.clone(), created);
             self.record(0, Line::Joined { name, entry: created, session, mode, ask: None });
         }
     }
@@ -157,9 +206,15 @@ impl Recorder {
         if self.ledger.changes {
             self.record(0, Stored::Gone { key: key.to_string(), revision: revision.get(), with_session });
         }
-        if let Some((name, entry)) = self.standing.remove(key) {
+        if let Some((name, entry, session)) = self.standing.remove(key) {
+            if self.ledger.rounds && (with_session || self.operator) {
+                self.give_up(session);
+            }
             if self.operator {
                 self.disowned.insert(entry);
+                if self.ledger.elections {
+                    self.record(0, Election::Deposed { name: name.clone(), epoch: entry.into() });
+                }
             }
             let why = match (self.operator, with_session) {
                 (true, _) => Why::Operator,

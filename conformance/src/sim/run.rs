@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::{
     client::{Client, TTL},
     faults::{Faults, Kind},
+    link::LATEST,
     node::Node,
     plan::{WINDOW, choose, first_revision, strikes},
     recorder::{Ledger, Tally},
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::checkers::{
     History, Stats, Verdict, Violation,
-    facts::{Leftover, LeftoverKind, Mode},
+    facts::{Leftover, LeftoverKind},
 };
 
 /// How long everybody may need to finish once everything is healed.
@@ -147,7 +148,7 @@ async fn simulate(setup: &Setup) -> Result<Run> {
     let mut programs = Vec::new();
     for id in 1..=clients {
         let node = Node::new(&world, id, seed, faults)?;
-        programs.push(node.runtime.spawn((scenario.client)(Client::new(&node, seed, steps))));
+        programs.push(node.runtime.spawn((scenario.client)(Client::new(&node, seed, steps, clients))));
         nodes.push(node);
     }
     let plan = strikes(seed, faults, clients);
@@ -163,8 +164,8 @@ async fn simulate(setup: &Setup) -> Result<Run> {
     }
     weather.await.map_err(|e| coord_api::Error::ambiguous("the weather ended early").with_source(e))??;
     let died = nodes.iter().any(|node| node.is_dead());
-    // Sessions end, and with them what their tasks waited for.
-    tokio::time::sleep(TTL * 2).await;
+    // The last late requests arrive, and the sessions that they began end.
+    tokio::time::sleep(LATEST + TTL * 2).await;
     let delayed: u64 = nodes.iter().map(|node| node.link().delayed).sum();
     drop(nodes);
     (scenario.last_look)(Arc::clone(&world)).await?;
@@ -174,6 +175,7 @@ async fn simulate(setup: &Setup) -> Result<Run> {
     let mut recorder = world.recorder();
     recorder.tally.faults[Kind::Delayed as usize] += delayed;
     let (tally, simulated) = (recorder.tally.clone(), recorder.now());
+    violations.extend(recorder.complaints.drain(..).map(|message| Violation::new("promise", message, [])));
     let history = recorder.take_history();
     Ok(Run { history, violations, stats: Vec::new(), tally, simulated })
 }
@@ -245,11 +247,6 @@ pub(crate) fn no_last_look(_: Arc<World>) -> BoxFuture<'static, Result<()>> {
 /// For scenarios whose keys all go.
 pub(crate) fn keeps_nothing(_: &str) -> bool {
     false
-}
-
-/// For scenarios without a line.
-pub(crate) fn no_line(_: &coord_api::Entry) -> Option<(String, Mode)> {
-    None
 }
 
 /// Whether any of `kinds` is needed elsewhere.

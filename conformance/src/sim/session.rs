@@ -35,6 +35,7 @@ pub(crate) async fn open(node: &Arc<Node>, ttl: Duration) -> Result<Arc<dyn Sess
         node: Arc::clone(node),
         listeners: Mutex::default(),
         closed: AtomicBool::new(false),
+        over: AtomicBool::new(false),
     });
     node.runtime.spawn(keep_alive(Arc::downgrade(&session), ttl));
     node.runtime.spawn(watch_deadline(Arc::downgrade(&session)));
@@ -50,6 +51,8 @@ struct SimSession {
     /// run must repeat.
     listeners: Mutex<Vec<watch::Sender<SessionState>>>,
     closed: AtomicBool,
+    /// Whether it was told that the session is over.
+    over: AtomicBool,
 }
 
 impl SimSession {
@@ -62,7 +65,8 @@ impl SimSession {
     }
 
     fn lose(&self) {
-        if self.lease.is_lost() {
+        // Not whether the lease is lost: a late renewal has lost it already, and told nobody.
+        if self.over.swap(true, Ordering::SeqCst) {
             return;
         }
         self.lease.lose();

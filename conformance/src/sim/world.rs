@@ -86,7 +86,7 @@ impl World {
         let id = server.open_session(&SessionOptions::new(ttl)).await?.id().clone();
         let ttl = self.store_ttl(ttl);
         lock(&self.deadlines).insert(id.clone(), Instant::now() + ttl);
-        self.record(client, Session::Opened { session: number_of(&id), ttl });
+        self.recorder().session_began(number_of(&id), ttl, client);
         if self.faults.has(Kind::FastClock) {
             self.fired(Kind::FastClock, client);
         }

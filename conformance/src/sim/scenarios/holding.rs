@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coord_api::{Entry, Result};
+use coord_api::{Entry, Result, Session};
 use coord_recipes::Hold as Guard;
 
 use crate::{
@@ -19,22 +19,27 @@ pub(super) struct Asking<'c> {
 
 impl<'c> Asking<'c> {
     pub(super) fn new(me: &'c Client, name: &str, owner: u64, mode: Mode) -> Self {
+        Self::record(me, name, owner, mode, None)
+    }
+
+    /// A part of a multi-lock.
+    pub(super) fn of_group(me: &'c Client, name: &str, owner: u64, group: u64) -> Self {
+        Self::record(me, name, owner, Mode::Exclusive, Some(group))
+    }
+
+    fn record(me: &'c Client, name: &str, owner: u64, mode: Mode, group: Option<u64>) -> Self {
         let ask = me.next_id();
-        me.record(Hold::Asked { ask, name: name.to_owned(), owner, mode, group: None });
+        me.record(Hold::Asked { ask, name: name.to_owned(), owner, mode, group });
         Self { me, ask, granted: false }
     }
 
     /// `acquire` gave this guard.
     pub(super) fn granted(&mut self, guard: &Guard) {
-        let (entry, taken_away) = {
-            let recorder = self.me.node().world.recorder();
-            let entry = recorder.entry_of(guard.key());
-            (entry, recorder.is_disowned(entry))
-        };
         // What an operator took away before the client knew that it was granted was never promised.
-        if taken_away {
+        if self.taken_away(guard) {
             return;
         }
+        let entry = self.me.node().world.recorder().entry_of(guard.key());
         self.granted = true;
         self.me.record(Hold::Granted { ask: self.ask, token: guard.token().get(), entry });
     }
@@ -73,6 +78,18 @@ impl<'c> Asking<'c> {
         valid
     }
 
+    /// The client knows that it is lost, before it gives anything back.
+    pub(super) fn lost<T>(self) -> Option<T> {
+        self.ended(false);
+        None
+    }
+
+    /// Whether an operator took the guard's entry away.
+    pub(super) fn taken_away(&self, guard: &Guard) -> bool {
+        let recorder = self.me.node().world.recorder();
+        recorder.is_disowned(recorder.entry_of(guard.key()))
+    }
+
     /// Behind `release`.
     pub(super) fn ended(self, valid: bool) {
         if self.granted {
@@ -106,20 +123,57 @@ impl Patience {
     }
 }
 
+/// Rounds with a session that is replaced when it is lost.
+pub(super) async fn rounds<F>(me: Client, round: impl Fn(Client, Session) -> F)
+where
+    F: Future<Output = ()>,
+{
+    let mut session = me.session().await;
+    for _ in 0..me.steps() {
+        me.idle(0, 400).await;
+        me.fresh(&mut session).await;
+        round(me.clone(), session.clone()).await;
+    }
+    // What does not arrive is made good by the ttl.
+    let _ = session.close().await;
+}
+
+/// Works under what was acquired, if anything was, and ends it.
+pub(super) async fn hold<G, F>(
+    me: &Client,
+    mut asking: Asking<'_>,
+    acquired: Option<Result<Option<G>>>,
+    release: impl FnOnce(G) -> F,
+) where
+    G: std::ops::Deref<Target = Guard>,
+    F: Future<Output = Result<()>>,
+{
+    match acquired {
+        Some(Ok(Some(guard))) => {
+            asking.granted(&guard);
+            asking.work(&guard).await;
+            end(me, asking, guard, release).await;
+        }
+        _ => asking.refused(),
+    }
+}
+
 /// Releases, or drops the guard, and records it.
 pub(super) async fn end<G, F>(me: &Client, asking: Asking<'_>, guard: G, release: impl FnOnce(G) -> F)
 where
     G: std::ops::Deref<Target = Guard>,
     F: Future<Output = Result<()>>,
 {
-    let valid = asking.releasing(&guard);
+    let asking = if asking.releasing(&guard) { Some(asking) } else { asking.lost() };
     if me.chance(150) {
         drop(guard);
     } else {
         // What is left when this fails goes with the session.
         let _ = me.perhaps_cancelled(release(guard)).await;
     }
-    asking.ended(valid);
+    if let Some(asking) = asking {
+        asking.ended(true);
+    }
 }
 
 /// Entries directly in `dir`, all of one mode.

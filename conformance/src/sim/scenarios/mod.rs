@@ -1,18 +1,110 @@
 //! The workloads, one recipe a file.
 
+mod barrier;
+mod cache;
+mod counter;
+mod election;
 mod holding;
 mod lock;
+mod members;
+mod multi;
+mod queue;
+mod reentrant;
+mod register;
+mod rendezvous;
+mod rwlock;
+mod semaphore;
+mod shared;
 
-use super::run::{Rule, Scenario};
-use crate::checkers::{exclusion, fifo, one_grant_a_release, tokens};
+use std::collections::BTreeMap;
+
+use futures::future::BoxFuture;
+
+use super::{
+    client::Client,
+    faults::{Faults, Kind},
+    recorder::Ledger,
+    run::{Rule, Scenario, all_but, keeps_nothing, no_last_look},
+};
+use crate::checkers::{History, Verdict, exclusion, fifo, leaks, one_grant_a_release, tokens, well_formed};
 
 /// All scenarios.
-pub static ALL: &[&Scenario] = &[&lock::SCENARIO];
+pub static ALL: &[&Scenario] = &[
+    &lock::SCENARIO,
+    &rwlock::SCENARIO,
+    &semaphore::SCENARIO,
+    &reentrant::SCENARIO,
+    &shared::SCENARIO,
+    &multi::SCENARIO,
+    &election::SCENARIO,
+    &members::SCENARIO,
+    &cache::SCENARIO,
+    &counter::SCENARIO,
+    &barrier::SCENARIO,
+    &rendezvous::SCENARIO,
+    &queue::SCENARIO,
+    &register::SCENARIO,
+];
 
+/// The rules of every recipe.
+const BASE: [(&str, Rule); 2] = [("well formed", well_formed), ("nothing left over", nothing_left)];
 /// The rules of every recipe with guards.
 const HOLD_RULES: &[(&str, Rule)] = &[
+    BASE[0],
+    BASE[1],
     ("exclusion", exclusion),
     ("tokens", tokens),
-    ("fifo", fifo),
+    ("first come, first served", fifo),
     ("one grant a release", one_grant_a_release),
 ];
+/// Rules that look at the whole history and count nothing.
+pub(super) const QUIET: &[&str] = &["well formed", "nothing left over"];
+
+fn nothing_left(history: &History) -> Verdict {
+    leaks(history, &BTreeMap::new())
+}
+
+/// A recipe with guards: what all of them have in common.
+const fn of_holds(
+    name: &'static str,
+    about: &'static str,
+    dirs: &'static [&'static str],
+    ledger: Ledger,
+    client: fn(Client) -> BoxFuture<'static, ()>,
+) -> Scenario {
+    Scenario {
+        name,
+        about,
+        clients: 5,
+        steps: 5,
+        faults: waits_only(),
+        dirs,
+        ledger,
+        client,
+        last_look: no_last_look,
+        keeps: keeps_nothing,
+        rules: HOLD_RULES,
+        quiet: &[],
+    }
+}
+
+/// A recipe without guards: what all of them have in common.
+const fn of_data(
+    name: &'static str,
+    about: &'static str,
+    rules: &'static [(&'static str, Rule)],
+    client: fn(Client) -> BoxFuture<'static, ()>,
+) -> Scenario {
+    let dirs = &[];
+    Scenario { rules, ledger: Ledger::changes(), ..of_holds(name, about, dirs, Ledger::changes(), client) }
+}
+
+/// For recipes that only wait.
+const fn waits_only() -> Faults {
+    all_but(&[Kind::WatchCut, Kind::WatchGap, Kind::EmptyEvent, Kind::RepeatedEvent])
+}
+
+/// For recipes whose keys nobody deletes by hand.
+const fn without_operator() -> Faults {
+    all_but(&[Kind::EntryDeleted, Kind::DirectoryDeleted])
+}
