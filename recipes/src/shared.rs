@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use coord_api::{Dir, IntoDir, Result, Session};
+use coord_api::{Dir, Error, IntoDir, Result, Session};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{
@@ -103,7 +103,12 @@ impl SharedLock {
     /// # Cancel safety
     /// Safe: dropping the future leaves the queue, and leaves the line unless others of this process wait.
     pub async fn acquire(&self) -> Result<SharedGuard> {
-        let mut shared = self.queue().lock_owned().await;
+        // Whoever is ahead here may be slow to notice that the session is over.
+        let mut shared = tokio::select! {
+            biased;
+            () = self.line.session().lost() => return Err(Error::session_lost("the session is over: open a new one")),
+            shared = self.queue().lock_owned() => shared,
+        };
         self.retire(&mut shared).await?;
         let hold = shared.seat.turn(&self.line).await?;
         Ok(SharedGuard::new(hold, shared))

@@ -22,16 +22,25 @@ mod election_faults;
 mod election_order;
 mod election_runs;
 mod errors;
+mod family;
 mod faults;
+mod holds;
+mod holds_faults;
 mod keys;
 mod kv;
 mod lock;
 mod lock_faults;
 mod lock_late;
+mod multilock;
 mod namespace;
 mod ordered;
+mod reentrant;
 mod restart;
+mod revocable;
+mod rwlock;
+mod semaphore;
 mod session;
+mod shared;
 mod txn;
 mod wait;
 mod watch;
@@ -39,7 +48,7 @@ mod watch;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 23] = [
+const GROUPS: [&[Case]; 31] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -54,6 +63,14 @@ const GROUPS: [&[Case]; 23] = [
     lock_faults::CASES,
     lock_late::CASES,
     restart::CASES,
+    shared::CASES,
+    semaphore::CASES,
+    rwlock::CASES,
+    revocable::CASES,
+    reentrant::CASES,
+    multilock::CASES,
+    holds_faults::CASES,
+    holds::CASES,
     election::CASES,
     election_faults::CASES,
     election_order::CASES,
