@@ -11,7 +11,8 @@ use crate::cell::{Cell, Changed, Decision};
 /// reported as ambiguous only if that cannot tell any more; it is never made twice.
 ///
 /// An absent counter is 0. Others may read the key (the number is the text up to the first space) and may write a plain
-/// number to it while nobody changes the counter. The directory `<name>.meta` is the counter's.
+/// number to it while nobody changes the counter. Do not delete the key while somebody does: where versions begin anew
+/// then (ZooKeeper), a change made on what was there before may be applied. The directory `<name>.meta` is the counter's.
 ///
 /// ```
 /// # coord_backend_memory::doc_example(async |store| {

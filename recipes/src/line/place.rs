@@ -112,15 +112,17 @@ impl Place {
             Some(line) => line,
             None => self.look().await?,
         };
-        // Only now: the verdict must not be older than the proof that our session lives.
-        self.session.ensure_valid()?;
-        match line.position(&self.key) {
+        let verdict = match line.position(&self.key) {
             Some(at) => rule.judge(self, &line.children, at).await,
             None => {
                 Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
                     .with_context("key", &self.key))
             }
-        }
+        };
+        // Only now, also behind what the rule asked the store: the verdict must not be older than the proof that our
+        // session lives.
+        self.session.ensure_valid()?;
+        verdict
     }
 
     /// Waits until the rule grants.

@@ -97,12 +97,20 @@ impl ReentrantLock {
     /// # Cancel safety
     /// As [`ReentrantLock::acquire`].
     pub async fn try_acquire(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
-        let entry = self.entries.of(owner);
-        let hold = match entry.hold() {
-            Some(hold) => Some(hold),
-            None => entry.try_turn(&self.line).await?,
-        };
-        Ok(hold.map(|hold| ReentrantGuard::new(owner, &entry, hold)))
+        loop {
+            let entry = self.entries.of(owner);
+            let hold = match entry.hold() {
+                Some(hold) => hold,
+                None => match entry.try_turn(&self.line).await? {
+                    Some(hold) => hold,
+                    None => return Ok(None),
+                },
+            };
+            // Lost or given up meanwhile? Then begin anew.
+            if hold.is_valid() {
+                return Ok(Some(ReentrantGuard::new(owner, &entry, hold)));
+            }
+        }
     }
 
     /// As [`ReentrantLock::acquire`], but not longer than `timeout`; `None` if the time ran out. Zero means one try.

@@ -190,8 +190,9 @@ impl Semaphore {
         place.stay();
         let (session, coord) = (self.line.session(), self.line.session().coord());
         let line = insist(session, || coord.list(self.line.dir())).await?;
-        let before = line.children.into_iter().take_while(|child| child.key != mark);
-        for old in before.filter(is_mark) {
+        // Another change at once may have put its mark behind ours and deleted ours: the newest has to stay.
+        let Some(at) = line.position(&mark) else { return Ok(()) };
+        for old in line.children.into_iter().take(at).filter(is_mark) {
             insist(session, || coord.delete(&old.key)).await?;
         }
         Ok(())
