@@ -1,4 +1,4 @@
-//! Counts how often the line is looked at.
+//! Counts how often the line is looked at, and how many watches are opened.
 
 use std::sync::{
     Arc,
@@ -11,26 +11,37 @@ use coord_api::{
     SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
 };
 
-/// A layer that counts calls of `list`, which is how waiters look at a line after they were woken.
+/// A layer that counts calls of `list`, which is how waiters look at a line after they were woken, and of `watch`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LookCounter(Arc<AtomicUsize>);
+pub(crate) struct LookCounter(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    looks: AtomicUsize,
+    watches: AtomicUsize,
+}
 
 impl LookCounter {
     pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+        self.0.looks.load(Ordering::SeqCst)
+    }
+
+    /// How many watches were opened.
+    pub(crate) fn watches(&self) -> usize {
+        self.0.watches.load(Ordering::SeqCst)
     }
 }
 
 impl Layer for LookCounter {
     fn apply(&self, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        Arc::new(Counted { inner, looks: Arc::clone(&self.0) })
+        Arc::new(Counted { inner, counts: Arc::clone(&self.0) })
     }
 }
 
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn Backend>,
-    looks: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
 }
 
 #[async_trait]
@@ -50,7 +61,7 @@ impl Backend for Counted {
     async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
         // Latest reads are the test's own.
         if ctx.freshness == coord_api::Freshness::Session {
-            self.looks.fetch_add(1, Ordering::SeqCst);
+            self.counts.looks.fetch_add(1, Ordering::SeqCst);
         }
         self.inner.list(ctx, dir).await
     }
@@ -68,6 +79,7 @@ impl Backend for Counted {
     }
 
     async fn watch(&self, ctx: &OpContext, dir: &Dir, start: Start) -> Result<WatchStream> {
+        self.counts.watches.fetch_add(1, Ordering::SeqCst);
         self.inner.watch(ctx, dir, start).await
     }
 

@@ -6,4 +6,14 @@ macro_rules! pages {
     };
 }
 
-pages!("lock.md");
+pages!(
+    "barrier.md",
+    "cache.md",
+    "count-down-latch.md",
+    "counter.md",
+    "double-barrier.md",
+    "id-generator.md",
+    "lock.md",
+    "shared-value.md",
+    "work-queue.md",
+);

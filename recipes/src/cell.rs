@@ -12,6 +12,7 @@ use coord_api::{
     TxnOutcome, kit::Backoff,
 };
 
+use crate::planted::{Bug, planted};
 use crate::{
     insist::{RETRY_CAP, insist},
     line::{Line, first_in_line},
@@ -118,6 +119,10 @@ impl Cell {
         let intent = self.fresh_intent();
         let next = number.next(value, intent).encode();
         let txn = match &entry {
+            Some(entry) if planted(Bug::CounterStuck) && entry.meta.version.get() > 0x7fff_ffff => {
+                tokio::time::sleep(RETRY_CAP).await;
+                return Ok(None);
+            }
             Some(entry) => Txn::new()
                 .check(Check::Version(self.key.clone(), entry.meta.version))
                 .op(Op::Update { key: self.key.clone(), value: next }),
@@ -146,6 +151,9 @@ impl Cell {
                 backoff.sleep(&self.latest.runtime()).await;
                 continue;
             };
+            if planted(Bug::CountsTwice) {
+                return Ok(false);
+            }
             // Nobody can tell any more once the store cannot be asked: the error of the write says so.
             let Ok(now) = self.read().await else { return Err(error) };
             let same = now.as_ref().map(|now| now.meta.modified) == before.map(|before| before.meta.modified);

@@ -13,6 +13,7 @@ use coord_api::{
     Session, Tag, Txn, kit::Backoff,
 };
 
+use crate::planted::{Bug, planted};
 use crate::{
     Hold,
     insist::{RETRY_CAP, insist},
@@ -177,7 +178,7 @@ impl Rule for Opening<'_> {
             };
             let at = here.iter().position(|key| *key == place.key()).unwrap_or(here.len());
             let group = &here[..barrier.members.min(here.len())];
-            if at + 1 < barrier.members {
+            if at + 1 + usize::from(planted(Bug::EnterOneShort)) < barrier.members {
                 // Only those behind us can make it complete: the one who does writes us down.
                 return Ok(Verdict::Until(vec![seen]));
             }
@@ -273,6 +274,9 @@ impl Entered {
                 biased;
                 () = session.lost() => session.ensure_valid()?,
                 woken = insist(session, || session.coord().wait(&inside)) => woken?,
+            }
+            if planted(Bug::LeaveTrustsWake) {
+                return Ok(());
             }
         }
     }

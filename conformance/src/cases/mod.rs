@@ -17,6 +17,12 @@ mod bugs_lock_faults;
 mod bugs_restart;
 mod bugs_watch;
 mod bugs_watch_faults;
+mod cache;
+mod cache_faults;
+mod counter;
+mod counter_faults;
+mod double_barrier;
+mod double_barrier_faults;
 mod election;
 mod election_faults;
 mod election_order;
@@ -26,8 +32,10 @@ mod family;
 mod faults;
 mod holds;
 mod holds_faults;
+mod ids;
 mod keys;
 mod kv;
+mod latch;
 mod lock;
 mod lock_faults;
 mod lock_late;
@@ -44,11 +52,13 @@ mod shared;
 mod txn;
 mod wait;
 mod watch;
+mod work_queue;
+mod work_queue_faults;
 
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 31] = [
+const GROUPS: [&[Case]; 41] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -80,6 +90,16 @@ const GROUPS: [&[Case]; 31] = [
     bugs_restart::CASES,
     bugs_watch::CASES,
     bugs_watch_faults::CASES,
+    cache::CASES,
+    cache_faults::CASES,
+    counter::CASES,
+    counter_faults::CASES,
+    double_barrier::CASES,
+    double_barrier_faults::CASES,
+    ids::CASES,
+    latch::CASES,
+    work_queue::CASES,
+    work_queue_faults::CASES,
 ];
 
 const COUNT: usize = {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, mem, sync::Arc};
 use coord_api::{Entry, Key, Revision, WatchEvent};
 
 use super::event::{Change, same};
+use crate::planted::{Bug, planted};
 
 /// The contents of a directory and everything below, at one revision.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +59,9 @@ impl State {
 
     fn replace(&mut self, entries: Vec<Entry>, revision: Revision) -> Effect {
         self.reach(revision);
-        let new = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+        let kept =
+            if planted(Bug::GapMerged) { self.entries.values().cloned().collect() } else { Vec::new() };
+        let new = kept.into_iter().chain(entries).map(|entry| (entry.key.clone(), entry)).collect();
         let old = mem::replace(&mut self.entries, Arc::new(new));
         if mem::replace(&mut self.loaded, true) {
             Effect::Resynced(difference(&old, &self.entries))
@@ -72,7 +75,7 @@ impl State {
         let known = self.entries.get(&entry.key);
         let repeated = known.is_some_and(|known| same(known, &entry) || known.meta.modified > modified)
             || self.deleted.get(&entry.key).is_some_and(|last| *last >= modified);
-        if repeated {
+        if repeated && !planted(Bug::RepeatsTold) {
             return Effect::None;
         }
         self.reach(modified);
