@@ -71,6 +71,35 @@ async fn a_file_names_the_store_and_a_broken_one_is_named_with_its_line() {
     assert!(error.contains("none.toml"), "{error}");
 }
 
+/// A store whose revisions begin anew gets tokens that outrank those of the store before it.
+#[tokio::test]
+async fn the_fence_epoch_of_url_and_file_is_the_high_part_of_every_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("coord.toml");
+    std::fs::write(&path, "url = \"memory:\"\nfence_epoch = 8\n").unwrap();
+    let stores = [
+        (0, coord::connect("memory:").await.unwrap()),
+        (7, coord::connect("memory:?fence_epoch=7").await.unwrap()),
+        (8, coord::from_config(&path).await.unwrap()),
+        (u32::MAX, coord::connect("memory:?fence_epoch=4294967295").await.unwrap()),
+    ];
+    let fence = coord::Fence::new();
+    for (epoch, store) in stores {
+        let session = store.session(Duration::from_secs(10)).await.unwrap();
+        let guard = coord::Lock::new(&session, "/locks/a").unwrap().acquire().await.unwrap();
+        assert_eq!(guard.token().get() >> 64, u128::from(epoch));
+        fence.admit(guard.token(), || ()).unwrap();
+        guard.release().await.unwrap();
+        let permit = coord::Semaphore::open(&session, "/limits/a", 1).await.unwrap().acquire().await.unwrap();
+        assert_eq!(permit.token().get() >> 64, u128::from(epoch));
+        permit.release().await.unwrap();
+    }
+    for value in ["-1", "4294967296", "one", ""] {
+        let error = refused(&format!("memory:?fence_epoch={value}")).await.to_string();
+        assert!(error.contains("fence_epoch"), "{value}: {error}");
+    }
+}
+
 /// Somebody else's backend: here one that opens a memory store under another scheme.
 #[derive(Debug)]
 struct Theirs;

@@ -32,6 +32,7 @@ mod family;
 mod faults;
 mod holds;
 mod holds_faults;
+mod holds_restart;
 mod ids;
 mod keys;
 mod kv;
@@ -58,7 +59,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 41] = [
+const GROUPS: [&[Case]; 42] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -73,6 +74,7 @@ const GROUPS: [&[Case]; 41] = [
     lock_faults::CASES,
     lock_late::CASES,
     restart::CASES,
+    holds_restart::CASES,
     shared::CASES,
     semaphore::CASES,
     rwlock::CASES,
