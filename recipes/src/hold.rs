@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coord_api::{
-    Check, Error, ErrorKind, Failed, FencingToken, Freshness, Key, Rejection, Result, Seen, Session, Txn,
-    TxnOutcome,
+    Check, Error, ErrorKind, Failed, FencingToken, Freshness, Key, Rejection, Result, Revision, Seen,
+    Session, Txn, TxnOutcome,
 };
 use tokio::time::Instant;
 
 use crate::line::Place;
+use crate::planted::{Bug, planted};
 
 /// A place at the head of a line: what every guard has in common.
 ///
@@ -23,7 +24,14 @@ pub struct Hold {
 
 impl Hold {
     pub(crate) fn new(place: Place) -> Self {
-        let token = place.session().coord().fencing_token(place.created());
+        let coord = place.session().coord();
+        let token = if planted(Bug::TokenOfSession) {
+            // Ids of sessions do not grow with the revisions.
+            let id = place.session().id().as_str().bytes().fold(0, |id, byte| id * 256 + u64::from(byte));
+            coord.fencing_token(Revision::new(id))
+        } else {
+            coord.fencing_token(place.created())
+        };
         Self { place, token, entry_gone: AtomicBool::new(false) }
     }
 
@@ -59,7 +67,8 @@ impl Hold {
     /// Never becomes `true` again (promise G3).
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        !self.entry_gone.load(Ordering::Acquire) && self.session().is_valid()
+        !self.entry_gone.load(Ordering::Acquire)
+            && (self.session().is_valid() || planted(Bug::GuardNeverExpires))
     }
 
     /// Resolves once it is lost: the session ended, its local deadline passed, or somebody deleted our entry.
@@ -84,6 +93,9 @@ impl Hold {
     pub async fn lost(&self) {
         let coord = self.session().coord();
         let own = Seen::Exists(self.key().clone());
+        if planted(Bug::LossUntold) {
+            return std::future::pending().await;
+        }
         loop {
             if !self.is_valid() {
                 return;

@@ -43,6 +43,8 @@ mod line;
 mod lock;
 mod multi;
 mod persistent;
+#[doc(hidden)]
+pub mod planted;
 mod reentrant;
 mod revocable;
 mod rwlock;

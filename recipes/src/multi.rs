@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
 use coord_api::{Dir, Error, FencingToken, IntoDir, Result, Session, Txn, TxnOutcome};
 use tokio::time::Instant;
 
+use crate::planted::{Bug, planted};
 use crate::{Hold, Lock, LockGuard, hold::commit_while, line::in_time};
 
 /// A set of locks that are acquired all or none.
@@ -66,7 +67,11 @@ impl MultiLock {
     /// Safe: dropping the future gives back what was acquired and leaves the line that it stood in.
     pub async fn acquire(&self) -> Result<MultiGuard> {
         let mut guards = Vec::with_capacity(self.locks.len());
-        for lock in self.locks.values() {
+        let mut locks: Vec<_> = self.locks.values().collect();
+        if planted(Bug::MultiInAnyOrder) && locks[0].session().coord().runtime().unit() < 0.5 {
+            locks.reverse();
+        }
+        for lock in locks {
             guards.push((lock.name().clone(), lock.acquire().await?));
         }
         Ok(MultiGuard { guards })
@@ -84,6 +89,10 @@ impl MultiLock {
         for lock in self.locks.values() {
             match lock.try_acquire().await? {
                 Some(guard) => held.guards.push((lock.name().clone(), guard)),
+                None if planted(Bug::MultiKeepsPart) => {
+                    std::mem::forget(held);
+                    return Ok(None);
+                }
                 None => {
                     held.release().await?;
                     return Ok(None);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use coord_api::{Child, Dir, Error, ErrorKind, Freshness, IntoDir, Result, Seen, Session, Txn};
 
+use crate::planted::{Bug, planted};
 use crate::{
     guard::guard,
     insist::insist,
@@ -112,6 +113,9 @@ impl RwLock {
     /// # Cancel safety
     /// As [`RwLock::read`].
     pub async fn write(&self) -> Result<WriteGuard> {
+        if planted(Bug::WriterPassesReaders) {
+            return self.write.enter(Bytes::new(), first_writer).await.map(WriteGuard::new);
+        }
         self.write.enter(Bytes::new(), first_in_line).await.map(WriteGuard::new)
     }
 
@@ -141,11 +145,21 @@ impl RwLock {
 /// Lets a reader pass when no writer is ahead of it.
 struct Reader;
 
+/// The bug [`Bug::WriterPassesReaders`].
+fn first_writer(line: &[Child], at: usize) -> Verdict {
+    let writes = |child: &&Child| child.tag.as_ref().is_some_and(|tag| tag.as_str() == WRITE);
+    match line[..at].iter().rfind(writes) {
+        None => Verdict::Granted,
+        Some(ahead) => Verdict::Behind(vec![ahead.key.clone()]),
+    }
+}
+
 impl Rule for Reader {
     async fn judge(&self, place: &Place, line: &[Child], at: usize) -> Result<Verdict> {
         for ahead in line[..at].iter().rev() {
             match ahead.tag.as_ref().map(coord_api::Tag::as_str) {
                 Some(READ) => {}
+                Some(WRITE) if planted(Bug::ReaderPassesWriters) => {}
                 // Latest: an older view may not show the writer yet, and would let us past it.
                 Some(WRITE) => match place.read(&ahead.key, Freshness::Latest).await? {
                     Some(writer) if writer.value != DOWNGRADED => {
@@ -194,7 +208,11 @@ impl WriteGuard {
         let Self { hold } = self;
         hold.session().ensure_valid()?;
         // A repeated change finds the entry as it should be, so it may be sent again after a lost reply.
-        let change = || hold.session().coord().commit(Txn::new().update(hold.key(), DOWNGRADED));
+        let step = || match planted(Bug::DowngradeReleases) {
+            true => Txn::new().delete(hold.key()),
+            false => Txn::new().update(hold.key(), DOWNGRADED),
+        };
+        let change = || hold.session().coord().commit(step());
         if insist(hold.session(), change).await?.is_committed() {
             // The reply may be older than the end of our session, as after a freeze.
             hold.session().ensure_valid()?;

@@ -7,6 +7,7 @@ use coord_api::{
     Backend, BackendInfo, Check, Dir, Entry, Key, Listing, OpContext, Ordered, OrderedCreate, Result, Seen,
     SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchEvent, WatchStream, kit::Runtime,
 };
+use coord_recipes::planted::{Bug, planted};
 use futures::{StreamExt, stream};
 
 use super::{
@@ -77,6 +78,12 @@ impl Backend for SimBackend {
             let after = link.range(1, 2000);
             link.strikes(Kind::EarlyWake, 150).then_some(Duration::from_millis(after))
         };
+        if planted(Bug::WaitMissesPast) {
+            let past = tokio::time::timeout(Duration::ZERO, node.server.wait(ctx, seen)).await.is_ok();
+            if past {
+                return std::future::pending().await;
+            }
+        }
         match early {
             None => node.server.wait(ctx, seen).await?,
             Some(after) => match tokio::time::timeout(after, node.server.wait(ctx, seen)).await {
@@ -92,7 +99,7 @@ impl Backend for SimBackend {
         self.0.world.recorder().tally.calls += 1;
         self.0.pass().await;
         let events = self.0.server.watch(ctx, dir, start).await?;
-        let watcher = Watcher { node: Arc::clone(&self.0), events, again: None };
+        let watcher = Watcher { node: Arc::clone(&self.0), events, again: None, begun: false };
         Ok(stream::unfold(watcher, |mut watcher| async move {
             let item = watcher.next().await?;
             Some((item, watcher))
@@ -115,6 +122,8 @@ struct Watcher {
     events: WatchStream,
     /// What is told besides the next event.
     again: Option<WatchEvent>,
+    /// Whether the first snapshot was told.
+    begun: bool,
 }
 
 impl Watcher {
@@ -122,7 +131,12 @@ impl Watcher {
         if let Some(again) = self.again.take() {
             return Some(Ok(again));
         }
-        let item = self.events.next().await?;
+        let mut item = self.events.next().await?;
+        if planted(Bug::GapSilent) && std::mem::replace(&mut self.begun, true) {
+            while let Ok(WatchEvent::Snapshot { .. }) = item {
+                item = self.events.next().await?;
+            }
+        }
         self.node.pass().await;
         if let Ok(event) = &item {
             let (empty, repeated) = {

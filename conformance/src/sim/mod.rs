@@ -12,6 +12,8 @@ mod client;
 mod faults;
 mod gate;
 mod link;
+#[cfg(feature = "planted-bugs")]
+pub mod museum;
 mod node;
 mod plan;
 mod recorder;

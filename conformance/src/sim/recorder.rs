@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::faults::Kind;
 use crate::checkers::{
     History, What,
-    facts::{Election, Fault, Line, Mode, Rendezvous, Session, Step, Stored, Why},
+    facts::{Election, Fault, Line, Mode, Queue, Rendezvous, Session, Step, Stored, Why},
 };
 
 /// Which entries stand in a line, and for how much: name and mode.
@@ -70,6 +70,8 @@ pub(crate) struct Recorder {
     ledger: Ledger,
     /// Entries of lines that are there, by key: line, revision, session.
     standing: BTreeMap<Key, (String, u64, u64)>,
+    /// Takes of a queue whose item is in the hand of a client.
+    in_hand: Vec<(u32, u64)>,
     /// The client of each session.
     clients: BTreeMap<u64, u32>,
     /// The revision that created each entry that ever stood in a line. Keys of entries are never used twice.
@@ -92,6 +94,7 @@ impl Recorder {
             complaints: Vec::new(),
             ledger,
             standing: BTreeMap::new(),
+            in_hand: Vec::new(),
             clients: BTreeMap::new(),
             born: BTreeMap::new(),
             resource: 0,
@@ -161,6 +164,29 @@ impl Recorder {
     pub(crate) fn session_began(&mut self, session: u64, ttl: Duration, client: u32) {
         self.clients.insert(session, client);
         self.record(client, Session::Opened { session, ttl });
+    }
+
+    /// The store ended a session: what its client took from a queue is there again.
+    pub(crate) fn session_ended(&mut self, session: u64) {
+        let client = self.clients.get(&session).copied().unwrap_or(0);
+        let (returned, rest) = self.in_hand.iter().partition(|(whose, _)| *whose == client);
+        self.in_hand = rest;
+        let returned: Vec<(u32, u64)> = returned;
+        for (_, take) in returned {
+            self.record(client, Queue::Returned { take });
+        }
+    }
+
+    /// A client has an item in hand, until it is finished or its session ends.
+    pub(crate) fn took(&mut self, client: u32, take: u64) {
+        self.in_hand.push((client, take));
+    }
+
+    /// The item is no longer in hand; whether it was.
+    pub(crate) fn finished(&mut self, take: u64) -> bool {
+        let before = self.in_hand.len();
+        self.in_hand.retain(|(_, held)| *held != take);
+        self.in_hand.len() < before
     }
 
     /// The member of this session is no longer in its round, and does not know it yet.

@@ -13,6 +13,7 @@ use coord_api::{
     Result, SessionDriver, SessionId, SessionState,
     kit::{Lease, Stamp},
 };
+use coord_recipes::planted::{Bug, planted};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -38,7 +39,9 @@ pub(crate) async fn open(node: &Arc<Node>, ttl: Duration) -> Result<Arc<dyn Sess
         over: AtomicBool::new(false),
     });
     node.runtime.spawn(keep_alive(Arc::downgrade(&session), ttl));
-    node.runtime.spawn(watch_deadline(Arc::downgrade(&session)));
+    if !planted(Bug::DeadlineIgnored) {
+        node.runtime.spawn(watch_deadline(Arc::downgrade(&session)));
+    }
     Ok(session)
 }
 
@@ -62,6 +65,14 @@ impl SimSession {
             listener.send_if_modified(|told| std::mem::replace(told, state) != state);
             !listener.is_closed()
         });
+    }
+
+    fn until(&self) -> Instant {
+        let (until, ttl) = (self.lease.valid_until(), self.lease.ttl());
+        if planted(Bug::DeadlineIgnored) && !self.lease.is_lost() {
+            return Instant::now() + ttl;
+        }
+        if planted(Bug::NoMargin) { until + ttl / 10 } else { until }
     }
 
     fn lose(&self) {
@@ -98,7 +109,9 @@ async fn keep_alive(session: Weak<SimSession>, ttl: Duration) {
         let (sent, id) = (Stamp::now(), session.id.clone());
         let renew =
             move |node: Arc<Node>| std::future::ready(Ok(node.world.renew_session(&id, ttl, node.id)));
-        match session.node.call(true, Twice::Harmless, renew).await {
+        let answer = session.node.call(true, Twice::Harmless, renew).await;
+        let sent = if planted(Bug::DeadlineFromReply) { Stamp::now() } else { sent };
+        match answer {
             Ok(true) if session.lease.renewed(sent) => pause = ttl / 3,
             Ok(_) => return session.lose(),
             Err(_) => {
@@ -112,7 +125,7 @@ async fn keep_alive(session: Weak<SimSession>, ttl: Duration) {
 
 async fn watch_deadline(session: Weak<SimSession>) {
     loop {
-        let Some(until) = session.upgrade().map(|session| session.lease.valid_until()) else { return };
+        let Some(until) = session.upgrade().map(|session| session.until()) else { return };
         if until <= Instant::now() {
             if let Some(session) = session.upgrade() {
                 session.lose();
@@ -134,7 +147,7 @@ impl SessionDriver for SimSession {
     }
 
     fn valid_until(&self) -> Instant {
-        self.lease.valid_until()
+        self.until()
     }
 
     fn state(&self) -> watch::Receiver<SessionState> {

@@ -100,6 +100,7 @@ impl World {
             let Some(deadline) = lock(&self.deadlines).get(&id).copied() else { return };
             if deadline <= Instant::now() {
                 lock(&self.deadlines).remove(&id);
+                self.recorder().session_ended(number_of(&id));
                 self.admin.faults().expire(&id);
                 return;
             }
@@ -123,6 +124,7 @@ impl World {
             return false;
         }
         self.record(client, Session::Closed { session: number_of(id) });
+        self.recorder().session_ended(number_of(id));
         self.admin.faults().expire(id);
         true
     }

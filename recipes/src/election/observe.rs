@@ -5,6 +5,7 @@ use futures::{StreamExt, stream, stream::BoxStream};
 
 use super::{Election, Participant, Seen, participant};
 use crate::insist::RETRY_CAP;
+use crate::planted::{Bug, planted};
 
 /// Who leads, and its changes: `None` while nobody does.
 pub type LeaderStream = BoxStream<'static, Result<Option<Participant>>>;
@@ -49,7 +50,8 @@ impl Observer {
     async fn step(&mut self) -> Result<Option<Option<Participant>>> {
         let coord = &self.election.coord;
         let listing = coord.list(&self.election.dir).await?;
-        let head = match listing.children.first() {
+        let children = &listing.children;
+        let head = match if planted(Bug::ObserverTellsLast) { children.last() } else { children.first() } {
             Some(child) => participant(coord, child.key.clone()).await?,
             None => None,
         };

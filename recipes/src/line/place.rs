@@ -16,6 +16,7 @@ use coord_api::{
 };
 
 use super::{Rule, Verdict, stragglers::sweep};
+use crate::planted::{Bug, planted};
 use crate::{
     Hold,
     insist::{RETRY_CAP, insist},
@@ -52,16 +53,22 @@ pub(crate) async fn join(
     let request = OrderedCreate { dir: dir.clone(), tag, nonce: runtime.nonce(), value, lifetime };
     // Alive as long as this future: the task stops trying for a caller who went away.
     let caller = Arc::new(());
+    if planted(Bug::JoinDiesWithCaller) {
+        return join_task(session.clone(), request, Arc::downgrade(&caller)).await;
+    }
     let joined = runtime.run(join_task(session.clone(), request, Arc::downgrade(&caller))).await;
     drop(caller);
     joined
 }
 
-async fn join_task(session: Session, request: OrderedCreate, caller: Weak<()>) -> Result<Place> {
+async fn join_task(session: Session, mut request: OrderedCreate, caller: Weak<()>) -> Result<Place> {
     let coord = session.coord().clone();
     let mut backoff = Backoff::new(RETRY_CAP);
     let mut ambiguous = false;
     let error = loop {
+        if planted(Bug::FreshNonce) {
+            request.nonce = coord.runtime().nonce();
+        }
         let error = match coord.backend().create_ordered(coord.context(), request.clone()).await {
             Ok(ordered) => {
                 return Ok(Place {
@@ -108,11 +115,15 @@ impl Place {
 
     /// Asks the rule once.
     pub(crate) async fn verdict(&mut self, rule: &impl Rule) -> Result<Verdict> {
-        let line = match self.line.take() {
+        let mut line = match self.line.take() {
             Some(line) => line,
             None => self.look().await?,
         };
+        if planted(Bug::OrderByName) {
+            line.children.sort_by(|a, b| a.key.cmp(&b.key));
+        }
         let verdict = match line.position(&self.key) {
+            None if planted(Bug::OwnEntryUnchecked) => Ok(Verdict::Granted),
             Some(at) => rule.judge(self, &line.children, at).await,
             None => {
                 Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
@@ -121,7 +132,9 @@ impl Place {
         };
         // Only now, also behind what the rule asked the store: the verdict must not be older than the proof that our
         // session lives.
-        self.session.ensure_valid()?;
+        if !planted(Bug::NoSessionProof) {
+            self.session.ensure_valid()?;
+        }
         verdict
     }
 
@@ -138,6 +151,9 @@ impl Place {
                 }
                 Verdict::Until(seen) => self.wait_for(seen).await?,
             }
+            if planted(Bug::GrantOnWake) {
+                return Ok(());
+            }
         }
     }
 
@@ -151,6 +167,11 @@ impl Place {
     pub(crate) async fn try_hold(mut self, rule: &impl Rule) -> Result<Option<Hold>> {
         match self.verdict(rule).await? {
             Verdict::Granted => Ok(Some(Hold::new(self))),
+            _ if planted(Bug::TryTakesAnyway) => Ok(Some(Hold::new(self))),
+            _ if planted(Bug::TryLeavesEntry) => {
+                self.armed.store(false, Ordering::Relaxed);
+                Ok(None)
+            }
             Verdict::Behind(_) | Verdict::Until(_) => {
                 self.leave().await?;
                 Ok(None)
@@ -161,6 +182,9 @@ impl Place {
     /// Waits until one of `seen` is no longer true, and no longer than our own entry and session last.
     async fn wait_for(&self, mut seen: Vec<Seen>) -> Result<()> {
         let coord = self.session.coord();
+        if planted(Bug::WaitsForNobody) {
+            seen.clear();
+        }
         seen.push(Seen::Exists(self.key.clone()));
         let mut backoff = Backoff::new(RETRY_CAP);
         loop {
@@ -217,7 +241,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.armed.load(Ordering::Relaxed) {
+        if self.armed.load(Ordering::Relaxed) && !planted(Bug::DroppedPlaceStays) {
             let (leaving, key) = (self.leaving(), self.key.clone());
             self.session.coord().runtime().spawn(async move {
                 if let Err(error) = leaving.await {
@@ -247,5 +271,8 @@ async fn wait_any(coord: &Coord, seen: &[Seen]) -> Result<()> {
 pub(crate) async fn delete_surely(session: &Session, key: &Key) -> Result<()> {
     // Rejected means that it is gone already, by an earlier try whose reply was lost. The entry's name is ours alone,
     // so deleting it again can hit nobody else's.
+    if planted(Bug::ReleaseGivesUp) {
+        return session.coord().commit(Txn::new().delete(key.clone())).await.map(drop);
+    }
     insist(session, || session.coord().commit(Txn::new().delete(key.clone()))).await.map(drop)
 }

@@ -1,6 +1,9 @@
 //! The task that keeps a key registered.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use coord_api::{
@@ -10,6 +13,7 @@ use coord_api::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{RegistrationState, Status, late};
+use crate::planted::{Bug, planted};
 use crate::{SessionKeeper, insist::RETRY_CAP};
 
 /// What the handles ask for.
@@ -33,6 +37,15 @@ enum Found {
     Others(Revision),
     /// It changed while we looked.
     Moved,
+}
+
+/// How it ended.
+struct Farewell {
+    /// Who closed it.
+    told: Option<oneshot::Sender<Result<()>>>,
+    left: Result<()>,
+    /// The session of which a create may arrive late.
+    late: Option<Session>,
 }
 
 /// A key that one of our lost sessions left behind.
@@ -83,7 +96,23 @@ impl Actor {
     }
 
     /// Runs until it is closed or its last handle is gone.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn run(self, commands: mpsc::UnboundedReceiver<Command>) {
+        let (keeper, key) = (self.keeper.clone(), self.key.clone());
+        let Some(farewell) = self.live(commands).await else { return };
+        // Only now that the key is given back: the next registration of it may begin at once.
+        if let Some(session) = farewell.late {
+            late::delete_late(&session, &keeper, &key);
+        }
+        match (farewell.told, farewell.left) {
+            (Some(told), left) => drop(told.send(left)),
+            (None, Err(error)) => {
+                tracing::debug!(%key, %error, "a key was not deleted; it goes with its session");
+            }
+            (None, Ok(())) => {}
+        }
+    }
+
+    async fn live(mut self, mut commands: mpsc::UnboundedReceiver<Command>) -> Option<Farewell> {
         loop {
             let session = tokio::select! {
                 biased;
@@ -92,24 +121,30 @@ impl Actor {
                         self.want(value, told);
                         continue;
                     }
+                    // What was ours went with its session.
                     Some(Command::Close(told)) => {
-                        let _ = told.send(Ok(())); // what was ours went with its session
-                        return;
+                        return Some(Farewell { told: Some(told), left: Ok(()), late: None });
                     }
-                    None => return,
+                    None => return None,
                 },
                 session = self.keeper.session() => session,
             };
             let session = match session {
                 Ok(session) => session,
-                Err(error) => return self.end(error),
+                Err(error) => {
+                    self.end(error);
+                    return None;
+                }
             };
-            if self.serve(&session, &mut commands).await.is_break() {
-                return;
+            if let ControlFlow::Break(farewell) = self.serve(&session, &mut commands).await {
+                return farewell;
             }
             self.tell(RegistrationState::Pending, None);
             self.former.push(Former { session: session.id().clone(), created: self.created.take() });
             self.ambiguous = false;
+            if planted(Bug::NotRegisteredAgain) {
+                return std::future::pending().await;
+            }
         }
     }
 
@@ -118,8 +153,7 @@ impl Actor {
         &mut self,
         session: &Session,
         commands: &mut mpsc::UnboundedReceiver<Command>,
-    ) -> std::ops::ControlFlow<()> {
-        use std::ops::ControlFlow::{Break, Continue};
+    ) -> ControlFlow<Option<Farewell>> {
         let coord = session.coord();
         let mut backoff = Backoff::new(RETRY_CAP);
         loop {
@@ -138,13 +172,14 @@ impl Actor {
                 Err(error) => {
                     self.tell(RegistrationState::Pending, None);
                     if self.refused(error).is_break() {
-                        return Break(());
+                        return ControlFlow::Break(None);
                     }
                     None
                 }
             };
             let moved = async {
                 match seen {
+                    Some(_) if planted(Bug::DeletionUnseen) => std::future::pending().await,
                     Some(modified) if coord.wait(&Seen::Value(self.key.clone(), modified)).await.is_ok() => {}
                     _ => backoff.sleep(&coord.runtime()).await,
                 }
@@ -153,18 +188,10 @@ impl Actor {
                 biased;
                 command = commands.recv() => match command {
                     Some(Command::Set(value, told)) => self.want(value, told),
-                    Some(Command::Close(told)) => {
-                        let _ = told.send(self.leave(session).await);
-                        return Break(());
-                    }
-                    None => {
-                        if let Err(error) = self.leave(session).await {
-                            tracing::debug!(key = %self.key, %error, "a key was not deleted; it goes with its session");
-                        }
-                        return Break(());
-                    }
+                    Some(Command::Close(told)) => return ControlFlow::Break(Some(self.leave(session, Some(told)).await)),
+                    None => return ControlFlow::Break(Some(self.leave(session, None).await)),
                 },
-                () = session.lost() => return Continue(()),
+                () = session.lost() => return ControlFlow::Continue(()),
                 () = moved => {}
             }
         }
@@ -176,6 +203,8 @@ impl Actor {
         let coord = session.coord();
         let value = self.value();
         let Some(entry) = self.look(session).await? else {
+            let forgotten = planted(Bug::DataForgotten) && !self.former.is_empty();
+            let value = if forgotten { Bytes::new() } else { value };
             self.created = None;
             let created = coord.create(&self.key, value, Lifetime::Session).await.inspect_err(|error| {
                 self.ambiguous |= error.retry() == Retry::Ambiguous;
@@ -201,7 +230,7 @@ impl Actor {
     }
 
     /// Deletes the key if it is ours. Tries until the store answers or the session is over, with which the key goes.
-    async fn leave(&mut self, session: &Session) -> Result<()> {
+    async fn leave(&self, session: &Session, told: Option<oneshot::Sender<Result<()>>>) -> Farewell {
         self.tell(RegistrationState::Closed, None);
         let mut backoff = Backoff::new(RETRY_CAP);
         let left = loop {
@@ -212,10 +241,7 @@ impl Actor {
                 Err(_) => backoff.sleep(&session.coord().runtime()).await,
             }
         };
-        if self.ambiguous {
-            late::delete_late(session, &self.keeper, &self.key);
-        }
-        left
+        Farewell { told, left, late: self.ambiguous.then(|| session.clone()) }
     }
 
     /// `true` if the key is surely not ours any more.
@@ -271,8 +297,8 @@ impl Actor {
     }
 
     /// A try failed. Ends the registration if the store refuses the first data that it ever had.
-    fn refused(&mut self, error: Error) -> std::ops::ControlFlow<()> {
-        use std::ops::ControlFlow::{Break, Continue};
+    fn refused(&mut self, error: Error) -> ControlFlow<()> {
+        use ControlFlow::{Break, Continue};
         let waits = error.retry() != Retry::Never || error.kind() == ErrorKind::SessionLost;
         if waits {
             return Continue(());

@@ -7,6 +7,7 @@ use super::{
     too_many,
 };
 use crate::line::{Place, Rule, Verdict};
+use crate::planted::{Bug, planted};
 
 /// The tag of an entry that stands for one permit: Curator's. One for several has their number behind it: `lease-3-`.
 pub(super) const LEASE: &str = "lease-";
@@ -38,7 +39,7 @@ impl Lease<'_> {
         if self.count > known.permits {
             return Err(too_many(self.count, known.permits));
         }
-        let mut left = known.permits - self.count;
+        let mut left = known.permits - self.count + u32::from(planted(Bug::SemaphoreOneTooMany));
         let mut nearest = Vec::new();
         for child in ahead.iter().rev().filter(|child| !is_mark(child)) {
             nearest.push(child.key.clone());

@@ -91,14 +91,16 @@ async fn take(me: &Client, session: &Session, work: &WorkQueue, patience: Durati
 }
 
 async fn finish(me: &Client, session: &Session, take: u64, item: Item) {
+    me.node().world.recorder().took(me.id(), take);
     me.idle(0, 250).await;
-    if me.chance(100) {
-        me.record(Queue::Returned { take });
+    let back = || {
+        if me.node().world.recorder().finished(take) {
+            me.record(Queue::Returned { take });
+        }
+    };
+    if me.chance(100) || !item.is_valid() || !session.is_valid() {
+        back();
         let _ = item.give_back().await;
-        return;
-    }
-    if !item.is_valid() || !session.is_valid() {
-        me.record(Queue::Returned { take });
         return;
     }
     let acked = me.perhaps_cancelled(item.ack()).await;
@@ -108,8 +110,11 @@ async fn finish(me: &Client, session: &Session, take: u64, item: Item) {
         None => Applied::Unknown,
     };
     me.record(Queue::Done { take, applied });
-    if applied == Applied::No {
-        me.record(Queue::Returned { take });
+    if applied == Applied::Yes {
+        me.node().world.recorder().finished(take);
+    } else {
+        // If it is not done, others may have it.
+        back();
     }
 }
 

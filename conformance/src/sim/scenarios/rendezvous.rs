@@ -8,6 +8,7 @@ use coord_recipes::{DoubleBarrier, Entered};
 use super::{BASE, holding::entry_in, of_data};
 use crate::{
     checkers::{
+        Event, History, Verdict, What,
         facts::{Mode, Rendezvous, Step},
         rendezvous,
     },
@@ -19,7 +20,7 @@ use crate::{
 };
 
 const NAME: &str = "/barriers/both";
-const RULES: &[(&str, Rule)] = &[BASE[0], BASE[1], ("in and out together", rendezvous)];
+const RULES: &[(&str, Rule)] = &[BASE[0], BASE[1], ("in and out together", together)];
 
 /// Three members that enter together and leave together, round for round.
 pub(super) static SCENARIO: Scenario = Scenario {
@@ -36,6 +37,12 @@ pub(super) static SCENARIO: Scenario = Scenario {
 
 fn line_of(entry: &Entry) -> Option<(String, Mode)> {
     entry_in(entry, NAME, Mode::Shared)
+}
+
+/// Up to the first member that gives up: from there on nobody knows who counts as present.
+fn together(history: &History) -> Verdict {
+    let gave_up = |event: &&Event| matches!(&event.what, What::Rendezvous(fact) if fact.step == Step::GaveUp);
+    rendezvous(&history.events().iter().take_while(|event| !gave_up(event)).cloned().collect())
 }
 
 async fn client(me: Client) {

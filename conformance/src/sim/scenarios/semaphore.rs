@@ -32,7 +32,9 @@ pub(super) static SCENARIO: Scenario = Scenario {
 };
 
 fn line_of(entry: &Entry) -> Option<(String, Mode)> {
-    let take = std::str::from_utf8(&entry.value).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    // `lease-` for one permit, `lease-2-` for two; marks of a resize stand for none.
+    let several = entry.key.name().strip_prefix("lease-")?.split_once("-:").map(|(count, _)| count);
+    let take = several.and_then(|count| count.parse().ok()).unwrap_or(1);
     entry_in(entry, NAME, Mode::Permits { take, of: PERMITS.into() })
 }
 
