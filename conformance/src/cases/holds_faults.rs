@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use coord_api::{ErrorKind, Key, Txn};
+use coord_recipes::{Lock, RwLock, Semaphore};
 use tokio::time::Instant;
 
 use super::family::Kind;
@@ -13,6 +14,7 @@ cases!("holds_faults", needs Link:
     a_cut_off_waiter_loses_its_place_and_is_told,
     any_lost_reply_of_an_acquire_leaves_one_entry,
     any_lost_reply_of_a_release_leaves_none,
+    any_lost_reply_of_a_change_is_made_up_for,
     a_broken_connection_loses_neither_place_nor_hold,
     a_time_out_is_kept_also_when_nobody_answers,
 );
@@ -137,6 +139,42 @@ async fn any_lost_reply_of_a_release_leaves_none(cx: Arc<Cx>) -> CaseResult {
                 .release()
                 .await?;
         }
+    }
+    Ok(())
+}
+
+/// Promise: opening and resizing a semaphore, downgrading, and asking the holder do what they say, once, whichever reply
+/// is lost.
+async fn any_lost_reply_of_a_change_is_made_up_for(cx: Arc<Cx>) -> CaseResult {
+    let rig = cx.rig().await?;
+    let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
+    let (mine, theirs) = (a.coord.session(Cx::LONG).await?, b.coord.session(Cx::LONG).await?);
+    for nth in 1..=5 {
+        let name = format!("/sem/{nth}");
+        a.link.lose_reply(nth).await?;
+        let semaphore = within("it opens", Semaphore::open(&mine, &name, 1)).await??;
+        let other = Semaphore::open(&theirs, &name, 1).await?;
+        a.link.lose_reply(nth).await?;
+        within("it is resized", semaphore.resize(2)).await??;
+        assert_eq!(other.permits().await?, 2, "reply {nth} lost");
+        let both = within("two permits", other.acquire_many(2)).await??;
+        assert!(other.try_acquire().await?.is_none(), "reply {nth} lost");
+        both.release().await?;
+
+        let writing = RwLock::new(&mine, "/rw/x")?.write().await?;
+        a.link.lose_reply(nth).await?;
+        let reading = within("it is downgraded", writing.downgrade()).await??;
+        let rival = RwLock::new(&theirs, "/rw/x")?;
+        assert!(rival.try_write().await?.is_none(), "reply {nth} lost");
+        within("readers share", rival.read()).await??.release().await?;
+        within("the release", reading.release()).await??;
+
+        let lock = Lock::new(&theirs, "/locks/x")?;
+        let held = lock.acquire().await?;
+        a.link.lose_reply(nth).await?;
+        assert!(within("the holder is asked", Lock::new(&mine, "/locks/x")?.request_release()).await??);
+        within("the holder hears of it", held.revocation_requested()).await??;
+        held.release().await?;
     }
     Ok(())
 }
