@@ -287,7 +287,7 @@ fn no_data_gets_into_the_text_of_a_script() {
             }
         }
     }
-    assert!(seen > 8, "the test looks at the wrong files: {seen} lines about scripts");
+    assert!(seen >= 5, "the test looks at the wrong files: {seen} lines about scripts");
     refuse(
         &offenders,
         "the text of a script is constant, data goes through KEYS and ARGV: what is built from data can become code",
