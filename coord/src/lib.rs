@@ -53,6 +53,10 @@
 //! | one at a time | [`Lock`], [`LockGuard`]; [`ReentrantLock`], [`SharedLock`], [`MultiLock`] |
 //! | many readers or one writer; a few at a time | [`RwLock`]; [`Semaphore`] |
 //! | to refuse a holder from the past elsewhere | [`Hold::token`], [`Fence`] |
+//! | one that leads, and to know who | [`Candidate`], [`Election`] |
+//! | to be seen as long as the process lives | [`Membership`], [`PersistentEphemeral`] |
+//! | a share of the work for each | [`Partition`] |
+//! | a scheduled job once | [`RunOnce`] |
 //! | to know whether a failed write was applied | [`Error::outcome`] |
 //! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
 //! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
@@ -77,10 +81,13 @@ pub use coord_api::{
     encode_segment, parse_duration,
 };
 pub use coord_recipes::{
-    Barrier, Cache, CacheEvent, CacheState, Change, CountDownLatch, Counter, DoubleBarrier, Entered, Fence,
-    Hold, IdGenerator, Item, Listener, Lock, LockGuard, MultiGuard, MultiLock, Owner, Permit, Priority,
-    ReadGuard, ReentrantGuard, ReentrantLock, RwLock, Semaphore, SharedGuard, SharedLock, SharedValue,
-    Snapshot, Versioned, WorkQueue, WriteGuard,
+    Barrier, Cache, CacheEvent, CacheState, Candidate, CandidateOptions, CandidateState, Change,
+    CountDownLatch, Counter, DoubleBarrier, Election, Entered, Fence, HashRing, Hold, IdGenerator, Item,
+    Joined, LeaderStream, Leadership, Listener, Lock, LockGuard, Marker, MarkerState, Member, MemberEvent,
+    MemberStream, Membership, MultiGuard, MultiLock, Owner, Participant, Partition, Permit,
+    PersistentEphemeral, Priority, ReadGuard, ReentrantGuard, ReentrantLock, RegistrationState, RunOnce,
+    RunOutcome, RwLock, Semaphore, SessionKeeper, Share, ShareStream, SharedGuard, SharedLock, SharedValue,
+    Snapshot, Unfinished, Versioned, WorkQueue, WriteGuard,
 };
 
 pub use connect::{connect, connect_through, connect_with, from_config, from_env};

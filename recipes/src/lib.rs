@@ -13,6 +13,9 @@
 //! | [`Fence`] | refuses tokens of the past, at a resource outside the store |
 //! | [`Candidate`], [`Election`] | a leader, in a new epoch each time |
 //! | [`PersistentEphemeral`] | a key that comes back with each new session |
+//! | [`Membership`] | who is there, with a payload each |
+//! | [`Partition`], [`HashRing`] | a share of the work for each member |
+//! | [`RunOnce`] | a scheduled job once a period |
 //! | [`SessionKeeper`] | the next session when one is lost |
 //! | [`Cache`] | a local copy of a key, a directory or a tree, with listeners |
 //! | [`Counter`] | a number that many change, each change counted once |
@@ -41,12 +44,15 @@ mod keeper;
 mod latch;
 mod line;
 mod lock;
+mod membership;
 mod multi;
+mod partition;
 mod persistent;
 #[doc(hidden)]
 pub mod planted;
 mod reentrant;
 mod revocable;
+mod run_once;
 mod rwlock;
 mod semaphore;
 mod shared;
@@ -66,9 +72,12 @@ pub use ids::IdGenerator;
 pub use keeper::SessionKeeper;
 pub use latch::CountDownLatch;
 pub use lock::{Lock, LockGuard};
+pub use membership::{Joined, Member, MemberEvent, MemberStream, Membership};
 pub use multi::{MultiGuard, MultiLock};
+pub use partition::{HashRing, Partition, Share, ShareStream};
 pub use persistent::{PersistentEphemeral, RegistrationState};
 pub use reentrant::{Owner, ReentrantGuard, ReentrantLock};
+pub use run_once::{Marker, MarkerState, RunOnce, RunOutcome, Unfinished};
 pub use rwlock::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{Permit, Semaphore};
 pub use shared::{SharedGuard, SharedLock};

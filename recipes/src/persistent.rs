@@ -77,9 +77,15 @@ struct Inner {
 
 /// The state, and the session it is owed to.
 #[derive(Clone, Debug, Default)]
-struct Status {
+pub(crate) struct Status {
     state: RegistrationState,
     session: Option<Session>,
+}
+
+impl Status {
+    pub(crate) fn is_registered(&self) -> bool {
+        self.state == RegistrationState::Registered && self.session.as_ref().is_some_and(Session::is_valid)
+    }
 }
 
 impl PersistentEphemeral {
@@ -125,9 +131,7 @@ impl PersistentEphemeral {
     /// Whether the key is surely there and ours, by what was last seen and the local clock.
     #[must_use]
     pub fn is_registered(&self) -> bool {
-        let status = self.0.status.borrow();
-        status.state == RegistrationState::Registered
-            && status.session.as_ref().is_some_and(Session::is_valid)
+        self.0.status.borrow().is_registered()
     }
 
     /// Waits until the key is registered, however long.
@@ -184,6 +188,11 @@ impl PersistentEphemeral {
                 .with_operation("close")
                 .with_context("key", &self.0.key)),
         }
+    }
+
+    /// The state and its changes, for those who must not keep the registration.
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.0.status.clone()
     }
 
     fn why_ended(&self) -> Error {

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use tokio::task::JoinHandle;
 
 use super::lock::entries;
-use crate::{CaseResult, Cx, Failure, eventually, look_counter::LookCounter, sweep::drop_after, within};
+use crate::{CaseResult, Cx, Failure, eventually, look_counter::LookCounter, within};
 
 cases!("election", needs Store:
     one_leads_at_a_time_and_epochs_grow,
@@ -25,7 +25,6 @@ cases!("election", needs Store:
     a_leader_whose_session_ends_is_told_and_leads_again_later,
     everybody_can_ask_who_leads_and_who_stands,
     observers_see_the_epochs_in_one_order,
-    a_candidate_that_gives_up_leaves_nothing_behind,
     a_candidate_stands_once,
     listeners_are_told_once_of_each_change,
     a_waiting_candidate_asks_the_store_for_nothing,
@@ -272,24 +271,6 @@ async fn observers_see_the_epochs_in_one_order(cx: Arc<Cx>) -> CaseResult {
         assert_eq!(seen.last(), epochs.last());
     }
     Ok(())
-}
-
-/// Promise: a candidate that is dropped at any await point leaves the line (G9).
-async fn a_candidate_that_gives_up_leaves_nothing_behind(cx: Arc<Cx>) -> CaseResult {
-    let coord = cx.coord().await?;
-    let leader = candidate(&coord, "leader")?.leadership().await?;
-    let a = candidate(&coord, "a")?;
-    for polls in 1..12 {
-        let parked = Duration::from_millis(300);
-        // Once it only waits, there are no more polls.
-        let _ = tokio::time::timeout(parked, drop_after(a.leadership(), polls)).await;
-        eventually("it has left", || async { Ok(entries(&coord, DIR).await? == 1) }).await?;
-        assert_eq!(*a.states().borrow(), CandidateState::Out);
-    }
-    assert!(leader.is_valid());
-    leader.resign().await?;
-    within("free", a.leadership()).await??.resign().await?;
-    eventually("nothing is left", || async { Ok(entries(&coord, DIR).await? == 0) }).await
 }
 
 /// Promise: one candidate stands once; the second call is an error and harms neither.

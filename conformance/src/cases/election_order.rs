@@ -126,7 +126,7 @@ async fn those_of_lower_priority_let_higher_ones_pass(cx: Arc<Cx>) -> CaseResult
     let coord = cx.coord().await?;
     let leadership = candidate(&coord, "leader")?.leadership().await?;
     let mut waiting = Vec::new();
-    for (ahead, priority) in [0, -1, 3, 7, 3].into_iter().enumerate() {
+    for (ahead, priority) in [1, 0, 3, 7, 3].into_iter().enumerate() {
         let options = CandidateOptions::default().with_priority(priority);
         let one = with_priority(&coord, &format!("{ahead}:{priority}"), options)?;
         waiting.push(tokio::spawn(async move { one.leadership().await }));
@@ -135,16 +135,16 @@ async fn those_of_lower_priority_let_higher_ones_pass(cx: Arc<Cx>) -> CaseResult
         })
         .await?;
     }
-    let priority = |id: &str| id.split(':').nth(1).and_then(|n| n.parse::<i32>().ok());
+    let priority = |id: &str| id.split(':').nth(1).and_then(|n| n.parse::<u32>().ok());
     eventually("the line is in order", || async {
         let line = ids(&coord).await?;
         let order: Vec<_> = line.iter().skip(1).filter_map(|id| priority(id)).collect();
-        Ok(order == [7, 3, 3, 0, -1])
+        Ok(order == [7, 3, 3, 1, 0])
     })
     .await?;
     let mut epoch = leadership.epoch();
     leadership.resign().await?;
-    for expected in [7, 3, 3, 0, -1] {
+    for expected in [7, 3, 3, 1, 0] {
         let (done, _, rest) = within("the next", futures::future::select_all(waiting)).await?;
         let next = done.expect("no panic")?;
         assert_eq!(priority(next.id()), Some(expected));

@@ -1,23 +1,42 @@
-//! Runs of a candidate: a body that works as long as it leads.
+//! Giving up, and runs: a body that works as long as its candidate leads.
 
-use std::{future::pending, ops::ControlFlow, sync::Arc};
+use std::{future::pending, ops::ControlFlow, sync::Arc, time::Duration};
 
 use coord_api::{ErrorKind, SessionOptions};
-use coord_recipes::{Candidate, SessionKeeper};
+use coord_recipes::{Candidate, CandidateState, SessionKeeper};
 
 use super::{
     election::{DIR, candidate},
     lock::entries,
 };
-use crate::{CaseResult, Cx, eventually, within};
+use crate::{CaseResult, Cx, eventually, sweep::drop_after, within};
 
 cases!("election_runs", needs Store:
+    a_candidate_that_gives_up_leaves_nothing_behind,
     starting_and_stopping_at_once_harms_nobody,
     a_run_leads_term_after_term_until_its_body_breaks,
     a_body_is_stopped_when_its_leadership_is_lost,
     a_body_that_panics_resigns_and_is_reported,
     a_dropped_run_drops_its_body_and_resigns,
 );
+
+/// Promise: a candidate that is dropped at any await point leaves the line (G9).
+async fn a_candidate_that_gives_up_leaves_nothing_behind(cx: Arc<Cx>) -> CaseResult {
+    let coord = cx.coord().await?;
+    let leader = candidate(&coord, "leader")?.leadership().await?;
+    let a = candidate(&coord, "a")?;
+    for polls in 1..12 {
+        let parked = Duration::from_millis(300);
+        // Once it only waits, there are no more polls.
+        let _ = tokio::time::timeout(parked, drop_after(a.leadership(), polls)).await;
+        eventually("it has left", || async { Ok(entries(&coord, DIR).await? == 1) }).await?;
+        assert_eq!(*a.states().borrow(), CandidateState::Out);
+    }
+    assert!(leader.is_valid());
+    leader.resign().await?;
+    within("free", a.leadership()).await??.resign().await?;
+    eventually("nothing is left", || async { Ok(entries(&coord, DIR).await? == 0) }).await
+}
 
 /// Promise: a candidate that never led gives back nothing that is not its own.
 ///

@@ -40,12 +40,20 @@ mod latch;
 mod lock;
 mod lock_faults;
 mod lock_late;
+mod membership;
+mod membership_faults;
 mod multilock;
 mod namespace;
 mod ordered;
+mod partition;
+mod persistent;
+mod persistent_faults;
+mod recipes_restart;
 mod reentrant;
 mod restart;
 mod revocable;
+mod run_once;
+mod run_once_faults;
 mod rwlock;
 mod semaphore;
 mod session;
@@ -59,7 +67,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 42] = [
+const GROUPS: [&[Case]; 50] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -102,6 +110,14 @@ const GROUPS: [&[Case]; 42] = [
     latch::CASES,
     work_queue::CASES,
     work_queue_faults::CASES,
+    persistent::CASES,
+    persistent_faults::CASES,
+    recipes_restart::CASES,
+    membership::CASES,
+    membership_faults::CASES,
+    partition::CASES,
+    run_once::CASES,
+    run_once_faults::CASES,
 ];
 
 const COUNT: usize = {

@@ -18,7 +18,6 @@ use crate::{
     insist::RETRY_CAP,
     line::{Line, first_in_line},
 };
-use crate::planted::{Bug, planted};
 
 /// Where a candidate is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,8 +36,8 @@ pub enum CandidateState {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CandidateOptions {
-    /// Candidates let those of higher priority behind them pass, as long as they wait. 0 if not set.
-    pub priority: i32,
+    /// Candidates let those of higher priority behind them pass, as long as they wait. 0, the lowest, if not set.
+    pub priority: u32,
     /// Whether [`Candidate::run_while_leader`] also ends a leadership for a candidate of higher priority.
     pub yields_leadership: bool,
     /// How long the body of [`Candidate::run_while_leader`] may take to stop by itself before it is dropped.
@@ -51,7 +50,7 @@ pub struct CandidateOptions {
 impl CandidateOptions {
     /// The same with this priority.
     #[must_use]
-    pub const fn with_priority(mut self, priority: i32) -> Self {
+    pub const fn with_priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }
@@ -174,7 +173,7 @@ impl Candidate {
     #[must_use]
     pub fn epoch(&self) -> Option<FencingToken> {
         let hold = self.0.leading().upgrade()?;
-        (hold.is_valid() || planted(Bug::LeaderForEver)).then(|| hold.token())
+        hold.is_valid().then(|| hold.token())
     }
 
     /// The state and its changes: the place for listeners.

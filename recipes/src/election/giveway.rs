@@ -9,7 +9,10 @@
 //! somebody behind it for whom it should step back leaves and joins anew; it does not do so twice for the same entry.
 //! Notes that are wrong, late or forged can make candidates leave. They cannot make two lead.
 
-use std::{collections::BTreeMap, future::pending};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+};
 
 use bytes::Bytes;
 use coord_api::{Child, Coord, Dir, Key, Lifetime, Result, Retry, Seen, Session, kit::Backoff};
@@ -69,7 +72,7 @@ pub(super) async fn wish(session: &Session, notes: &Dir, leader: &Key, target: &
 /// the others to see meanwhile.
 ///
 /// Never fails: who cannot read the notes stands where it stands.
-pub(super) async fn asked(session: &Session, line: &Dir, notes: &Dir, own: &Key, priority: i32) {
+pub(super) async fn asked(session: &Session, line: &Dir, notes: &Dir, own: &Key, priority: u32) {
     let coord = session.coord();
     let told = async {
         if priority == 0 {
@@ -98,26 +101,35 @@ pub(super) async fn asked(session: &Session, line: &Dir, notes: &Dir, own: &Key,
     }
 }
 
-/// Looks once whether to step back; if not, waits until the notes change.
-async fn look(coord: &Coord, line: &Dir, notes: &Dir, own: &Key, priority: i32) -> Result<bool> {
+/// Looks once whether to step back; if not, waits until that may change.
+async fn look(coord: &Coord, dir: &Dir, notes: &Dir, own: &Key, priority: u32) -> Result<bool> {
     let left = coord.list(notes).await?;
-    let notes_now = Notes::read(&left.children);
-    if notes_now.matter_to(priority) {
-        let line = coord.list(line).await?.children;
-        if line
-            .iter()
-            .position(|child| child.key == *own)
-            .is_some_and(|at| notes_now.say_step_back(&line, at, priority))
-        {
-            return Ok(true);
-        }
+    let read = Notes::read(&left.children);
+    let notes = Seen::Children(notes.clone(), left.revision);
+    if !read.matter_to(priority) {
+        coord.wait(&notes).await?;
+        return Ok(false);
     }
-    coord.wait(&Seen::Children(notes.clone(), left.revision)).await?;
+    let line = coord.list(dir).await?;
+    if line.position(own).is_some_and(|at| read.say_step_back(&line.children, at, priority)) {
+        return Ok(true);
+    }
+    if read.name_others_than(&line.children) {
+        // The notes may be newer than what we see of the line.
+        let line = Seen::Children(dir.clone(), line.revision);
+        tokio::select! {
+            biased;
+            woken = coord.wait(&notes) => woken?,
+            woken = coord.wait(&line) => woken?,
+        }
+    } else {
+        coord.wait(&notes).await?;
+    }
     Ok(false)
 }
 
 /// The priority that a candidate left for others to see.
-pub(super) fn priority(notes: &[Child], candidate: &Child) -> i32 {
+pub(super) fn priority(notes: &[Child], candidate: &Child) -> u32 {
     Notes::read(notes).priority(candidate)
 }
 
@@ -125,7 +137,7 @@ pub(super) fn priority(notes: &[Child], candidate: &Child) -> i32 {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Notes<'a> {
     /// By the name of the entry.
-    priorities: BTreeMap<&'a str, i32>,
+    priorities: BTreeMap<&'a str, u32>,
     /// `<entry>=<other>`.
     wishes: Vec<&'a str>,
 }
@@ -145,17 +157,24 @@ impl<'a> Notes<'a> {
         read
     }
 
-    fn priority(&self, candidate: &Child) -> i32 {
+    fn priority(&self, candidate: &Child) -> u32 {
         self.priorities.get(candidate.key.name()).copied().unwrap_or_default()
     }
 
     /// Whether a look at the line can be worth it.
-    fn matter_to(&self, priority: i32) -> bool {
+    fn matter_to(&self, priority: u32) -> bool {
         !self.wishes.is_empty() || self.priorities.values().any(|other| *other > priority)
     }
 
+    /// Whether a note names an entry that is not in the line.
+    fn name_others_than(&self, line: &[Child]) -> bool {
+        let names: BTreeSet<_> = line.iter().map(|child| child.key.name()).collect();
+        let wished = self.wishes.iter().filter_map(|wish| wish.rsplit_once('=')).map(|(_, other)| other);
+        self.priorities.keys().copied().chain(wished).any(|name| !names.contains(name))
+    }
+
     /// Whether the candidate at `line[at]` should leave and join anew.
-    fn say_step_back(&self, line: &[Child], at: usize, priority: i32) -> bool {
+    fn say_step_back(&self, line: &[Child], at: usize, priority: u32) -> bool {
         let (Some((leader, _)), behind) = (line.split_first(), &line[at + 1..]) else { return false };
         if at == 0 {
             return false;
@@ -171,10 +190,9 @@ impl<'a> Notes<'a> {
 }
 
 /// Reads `<n>-<entry>`.
-fn read_priority(text: &str) -> Option<(i32, &str)> {
-    let sign = usize::from(text.starts_with('-'));
-    let end = sign + text.get(sign..)?.find('-')?;
-    Some((text[..end].parse().ok()?, &text[end + 1..]))
+fn read_priority(text: &str) -> Option<(u32, &str)> {
+    let (priority, entry) = text.split_once('-')?;
+    Some((priority.parse().ok()?, entry))
 }
 
 #[cfg(test)]
@@ -186,7 +204,7 @@ mod tests {
         names.iter().map(child).collect()
     }
 
-    fn steps_back(notes: &[&str], line: &[&str], who: &str, priority: i32) -> bool {
+    fn steps_back(notes: &[&str], line: &[&str], who: &str, priority: u32) -> bool {
         let at = line.iter().position(|name| *name == who).unwrap();
         let notes = children(notes);
         let notes = Notes::read(&notes);
@@ -209,9 +227,9 @@ mod tests {
 
     #[test]
     fn lower_priorities_let_higher_ones_pass_and_equals_do_not() {
-        let (notes, line) = (["priority-5-c", "priority-5-d", "priority--3-b"], ["a", "x", "b", "c", "d"]);
+        let (notes, line) = (["priority-5-c", "priority-5-d", "priority-3-b"], ["a", "x", "b", "c", "d"]);
         for (who, priority, expected) in
-            [("a", 0, false), ("x", 0, true), ("b", -3, true), ("c", 5, false), ("d", 5, false)]
+            [("a", 0, false), ("x", 0, true), ("b", 3, true), ("c", 5, false), ("d", 5, false)]
         {
             assert_eq!(steps_back(&notes, &line, who, priority), expected, "{who}");
         }
@@ -221,6 +239,19 @@ mod tests {
     fn the_wished_for_does_not_give_way_to_a_priority() {
         let notes = ["handover-a=b=n", "priority-9-c"];
         assert!(!steps_back(&notes, &["a", "b", "c"], "b", 0));
+    }
+
+    #[test]
+    fn a_note_about_an_entry_that_is_not_seen_yet_is_noticed() {
+        let line = children(&["a", "b"]);
+        for (notes, unseen) in [
+            (&["priority-5-b", "handover-a=b=n"][..], false),
+            (&["priority-5-c"][..], true),
+            (&["handover-a=c=n"][..], true),
+            (&["readme"][..], false),
+        ] {
+            assert_eq!(Notes::read(&children(notes)).name_others_than(&line), unseen, "{notes:?}");
+        }
     }
 
     #[test]
@@ -235,8 +266,7 @@ mod tests {
             "readme",
         ]);
         assert_eq!(Notes::read(&notes), Notes::default());
-        let odd = children(&["priority-2147483647--", "priority--2147483648-a-1-b"]);
-        let odd = Notes::read(&odd);
-        assert_eq!(odd.priorities, BTreeMap::from([("-", i32::MAX), ("a-1-b", i32::MIN)]));
+        let odd = children(&["priority-4294967295--", "priority-1-a-1-b", "priority--1-c"]);
+        assert_eq!(Notes::read(&odd).priorities, BTreeMap::from([("-", u32::MAX), ("a-1-b", 1)]));
     }
 }

@@ -1,6 +1,6 @@
 //! Leading, and ending it.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Deref, sync::Arc, time::Duration};
 
 use coord_api::{Child, Error, ErrorKind, FencingToken, Key, Result, Seen};
 use tokio::sync::{oneshot, watch};
@@ -169,14 +169,19 @@ impl Leadership {
         let coord = session.coord();
         // The wish goes with this future.
         let mut wish: Option<(Key, giveway::Note)> = None;
+        // An entry never changes who it is.
+        let mut ids: BTreeMap<Key, Option<String>> = BTreeMap::new();
         loop {
             self.session().ensure_valid()?;
             let line = insist(session, || coord.list(&election.dir)).await?;
             let behind = self.behind_us(&line.children)?;
             let mut target = None;
             for child in behind {
-                let seen = insist(session, || participant(coord, child.key.clone())).await?;
-                if seen.is_some_and(|seen| seen.participant.id() == to) {
+                if !ids.contains_key(&child.key) {
+                    let seen = insist(session, || participant(coord, child.key.clone())).await?;
+                    ids.insert(child.key.clone(), seen.map(|seen| seen.participant.id));
+                }
+                if ids.get(&child.key).is_some_and(|id| id.as_deref() == Some(to)) {
                     target = Some(child);
                     break;
                 }

@@ -4,14 +4,16 @@ use std::{
     any::Any, future::pending, ops::ControlFlow, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration,
 };
 
-use coord_api::{Error, ErrorKind, Result};
+use coord_api::{Error, ErrorKind, Result, Session};
 use futures::FutureExt;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{Candidate, Leadership};
 
 /// How late a body may be stopped before it is said.
 const SLACK: Duration = Duration::from_millis(100);
+/// What a bound means that is too large for the clock.
+const FOREVER: Duration = Duration::from_secs(365 * 86_400);
 
 impl Candidate {
     /// Runs `body` whenever we lead, and stands again after each term, until a body breaks.
@@ -79,14 +81,19 @@ impl Candidate {
         let mut body = pin!(AssertUnwindSafe(body).catch_unwind());
         let ended = tokio::select! {
             biased;
-            ended = &mut body => ended,
+            // First: a body that was frozen with us must not take another step in a term that is over.
             () = self.over(leadership) => {
                 leadership.tell_ending();
-                match tokio::time::timeout(bound, &mut body).await {
+                let stop_by = stop_by(leadership.session(), bound);
+                if stop_by <= Instant::now() {
+                    return Ok(None);
+                }
+                match tokio::time::timeout_at(stop_by, &mut body).await {
                     Ok(ended) => ended,
                     Err(_) => return Ok(None),
                 }
             }
+            ended = &mut body => ended,
         };
         ended.map(Some).map_err(|panic| panicked(&*panic))
     }
@@ -104,6 +111,18 @@ impl Candidate {
             () = outranked => {}
         }
     }
+}
+
+/// Until when a body may stop by itself: `bound` from now, or from the deadline that passed while nobody looked.
+fn stop_by(session: &Session, bound: Duration) -> Instant {
+    let now = Instant::now();
+    let after = |at: Instant| at.checked_add(bound).unwrap_or(now + FOREVER);
+    if session.is_valid() {
+        return after(now);
+    }
+    // A lost session tells when its last renewal was sent; its deadline was nine tenths of the ttl later.
+    let deadline = session.valid_until() + (session.ttl() - session.ttl() / 10);
+    after(deadline.min(now))
 }
 
 /// Says loudly, from another thread where the store's runtime has one, that a body goes on after its leadership was
