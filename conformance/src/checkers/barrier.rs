@@ -279,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn each_member_must_have_left() {
+        let three = |member, step| What::from(Rendezvous { name: name(), round: 0, member, of: 3, step });
+        let mut history = story([]);
+        for step in [Step::Entering, Step::Entered] {
+            (1..=3).for_each(|member| history.record(std::time::Duration::ZERO, 0, three(member, step)));
+        }
+        (1..=2).for_each(|member| history.record(std::time::Duration::ZERO, 0, three(member, Step::Leaving)));
+        history.record(std::time::Duration::ZERO, 0, three(1, Step::Departed));
+        breaks(rendezvous(&history), "rendezvous-bypass");
+    }
+
+    #[test]
     fn who_gave_up_is_out_and_ends_the_counting() {
         let history = story([
             step(1, 0, Step::Entering),

@@ -230,6 +230,7 @@ mod tests {
         let reads = |first, second| judge([put("/d/a", None, 3), initialised(), first, second]);
         reads(read(1, [("/d/a", 1)]), read(3, [("/d/a", 3)])).unwrap();
         reads(read(3, [("/d/a", 3)]), read(4, [])).unwrap();
+        reads(read(0, []), read(3, [("/d/a", 3)])).unwrap();
         breaks(reads(read(3, [("/d/a", 3)]), read(1, [("/d/a", 1)])), "cache-read");
         breaks(reads(read(3, [("/d/a", 3)]), read(3, [("/d/a", 1)])), "cache-read");
     }

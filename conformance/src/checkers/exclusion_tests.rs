@@ -45,6 +45,24 @@ fn holds_behind_each_other_are_right() {
 }
 
 #[test]
+fn a_grant_is_contended_when_somebody_else_waits_or_holds() {
+    let alone = [asked(1, 1, LOCK), granted(1), releasing(1), asked(2, 2, LOCK), granted(2), releasing(2)];
+    assert_eq!(exclusion(&story(alone)).unwrap().contended, 0);
+    // The second asked while the first held, and the third gave up before anybody else came.
+    let refused = What::from(Hold::Refused { ask: 3 });
+    let met = [
+        asked(3, 3, LOCK),
+        refused,
+        asked(1, 1, LOCK),
+        granted(1),
+        asked(2, 2, LOCK),
+        releasing(1),
+        granted(2),
+    ];
+    assert_eq!(exclusion(&story(met)).unwrap().contended, 1);
+}
+
+#[test]
 fn a_believer_excludes_the_next_even_when_its_entry_is_gone() {
     let history = story([
         asked(1, 1, LOCK),

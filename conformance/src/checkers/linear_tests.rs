@@ -142,6 +142,32 @@ fn swaps_meet_their_revision() {
 }
 
 #[test]
+fn a_creation_is_not_refused_where_nothing_is() {
+    let written = [call(1, write(7)), answer(1, Answer::Done(3)), call(2, Action::Write(None))];
+    let create = Action::Swap { at: None, to: Some(8) };
+    let [a, b, c] = written.clone();
+    no([
+        a,
+        b,
+        c,
+        call(3, READ),
+        answer(3, Answer::Value(None)),
+        call(4, create),
+        answer(4, Answer::Rejected),
+    ]);
+    let [a, b, c] = written;
+    yes([
+        a,
+        b,
+        c,
+        call(3, READ),
+        answer(3, Answer::Value(None)),
+        call(4, create),
+        answer(4, Answer::Done(9)),
+    ]);
+}
+
+#[test]
 fn deletions_leave_nothing() {
     let delete = Action::Write(None);
     let written = [call(1, write(7)), answer(1, Answer::Done(3))];

@@ -129,6 +129,22 @@ fn permits_pass_where_they_fit() {
 }
 
 #[test]
+fn who_held_before_stands_in_line_like_others() {
+    let history = story([
+        joined(5, LOCK),
+        asked(1, 1, LOCK),
+        granted(1, 5, 5),
+        releasing(1),
+        left(5, Why::Owner),
+        joined(6, LOCK),
+        joined(7, LOCK),
+        asked(3, 1, LOCK),
+        granted(3, 7, 7),
+    ]);
+    breaks(fifo(&history), "fifo");
+}
+
+#[test]
 fn a_writer_steps_down_past_waiting_writers() {
     let history = story([
         joined(5, LOCK),

@@ -224,7 +224,9 @@ mod tests {
     fn a_put_that_goes_on_may_put_what_was_finished_again() {
         let again =
             [putting(1, 0), taking(1), taken(1, 1), done(1), taking(2), taken(2, 1), done(2), put(1, YES)];
-        queue(&story(again)).unwrap();
+        queue(&story(again.clone())).unwrap();
+        let [a, b, c, d, e, f, g, _] = again;
+        queue(&story([a, b, c, d, e, f, g])).unwrap();
     }
 
     /// Two items, put one behind the other, and taken in the opposite order.
