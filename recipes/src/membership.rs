@@ -184,7 +184,7 @@ impl Membership {
     /// Safe: it only reads.
     pub async fn events(&self) -> Result<MemberStream> {
         let watch = self.coord.watch(&self.dir).await?;
-        Ok(events(watch, Roll { dir: self.dir.clone(), members: BTreeMap::new() }))
+        Ok(events(watch, Roll { group: self.clone(), members: BTreeMap::new() }))
     }
 
     pub(crate) const fn coord(&self) -> &Coord {
@@ -262,7 +262,8 @@ fn too_late(registration: &PersistentEphemeral) -> Error {
 
 /// The members as the watch has told them so far.
 struct Roll {
-    dir: Dir,
+    /// Keeps the store's handle, with which the watch would end.
+    group: Membership,
     members: BTreeMap<Key, Member>,
 }
 
@@ -296,7 +297,7 @@ impl Roll {
 
     /// Keys that belong to no session, or lie deeper, are not members.
     fn member(&self, entry: Entry) -> Option<Member> {
-        (entry.meta.owner.is_some() && entry.key.parent() == self.dir).then_some(Member { entry })
+        (entry.meta.owner.is_some() && entry.key.parent() == self.group.dir).then_some(Member { entry })
     }
 }
 
@@ -315,7 +316,10 @@ fn events(watch: WatchStream, roll: Roll) -> MemberStream {
 
 #[cfg(test)]
 mod tests {
-    use coord_api::{Meta, SessionId, Version};
+    use std::sync::Arc;
+
+    use coord_api::{Meta, SessionId, Version, kit::Runtime};
+    use coord_backend_memory::{MemoryBackend, MemoryStore};
 
     use super::*;
 
@@ -330,11 +334,14 @@ mod tests {
     }
 
     fn roll() -> Roll {
-        Roll { dir: Dir::parse("/g").unwrap(), members: BTreeMap::new() }
+        let runtime = Runtime::current().unwrap();
+        let backend = MemoryBackend::new(&MemoryStore::new(&runtime), runtime);
+        let group = Membership::new(&Coord::new(Arc::new(backend)), "/g").unwrap();
+        Roll { group, members: BTreeMap::new() }
     }
 
-    #[test]
-    fn a_member_that_came_back_has_left_and_joined() {
+    #[tokio::test]
+    async fn a_member_that_came_back_has_left_and_joined() {
         let mut roll = roll();
         let entries = vec![entry("/g/a", 1, 1, Some("s"))];
         roll.apply(WatchEvent::Snapshot { entries, revision: Revision::new(1) });
@@ -344,8 +351,8 @@ mod tests {
         assert!(matches!(&told[..], [MemberEvent::Left(_), MemberEvent::Joined(_)]), "{told:?}");
     }
 
-    #[test]
-    fn what_is_no_member_is_not_told() {
+    #[tokio::test]
+    async fn what_is_no_member_is_not_told() {
         let mut roll = roll();
         assert!(roll.apply(WatchEvent::Put(entry("/g/readme", 1, 1, None))).is_empty());
         assert!(roll.apply(WatchEvent::Put(entry("/g/deep/a", 1, 1, Some("s")))).is_empty());

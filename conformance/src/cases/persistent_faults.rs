@@ -12,6 +12,7 @@ use crate::{CaseResult, Client, Cx, eventually, within};
 cases!("persistent_faults", needs Link:
     a_cut_past_the_ttl_brings_the_latest_data_back,
     a_cut_shorter_than_the_ttl_changes_nothing,
+    a_key_that_the_store_has_not_given_up_yet_is_replaced,
     a_key_taken_meanwhile_is_not_taken_back,
     a_successor_with_the_same_name_waits_and_stays,
     any_lost_reply_registers_one_key_or_none,
@@ -70,6 +71,34 @@ async fn a_cut_shorter_than_the_ttl_changes_nothing(cx: Arc<Cx>) -> CaseResult {
     within("written", one.set("2")).await??;
     let after = latest.get(KEY).await?.expect("registered").meta;
     assert_eq!((before.created, before.owner), (after.created, after.owner));
+    one.close().await?;
+    Ok(())
+}
+
+/// Promise: a key of our own lost session that is still there is replaced, and does not vanish with that session.
+///
+/// BB-206 (dubbo#5125): the old session's node was taken for a success, and went later.
+async fn a_key_that_the_store_has_not_given_up_yet_is_replaced(cx: Arc<Cx>) -> CaseResult {
+    let rig = cx.rig().await?;
+    let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
+    let keeper = keeper(&a, Duration::from_secs(10));
+    let one = PersistentEphemeral::new(&keeper, KEY, "1")?;
+    within("registered", one.registered()).await??;
+    let old = keeper.session().await?;
+    a.link.blackhole().await;
+    // We give up after nine tenths of the ttl, and the store a second later.
+    within("lost", old.lost()).await?;
+    a.link.heal().await;
+    has(&b.coord, &keeper, KEY, "1").await?;
+    let latest = b.coord.clone().with_freshness(Freshness::Latest);
+    let entry = latest.get(KEY).await?.expect("registered");
+    assert!(entry.meta.owner.is_some() && entry.meta.owner.as_ref() != Some(old.id()));
+    let back = Instant::now();
+    while back.elapsed() < Duration::from_secs(3) {
+        let now = latest.get(KEY).await?.expect("it vanished with the old session");
+        assert_eq!(now.meta.created, entry.meta.created, "it was registered once more");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     one.close().await?;
     Ok(())
 }
