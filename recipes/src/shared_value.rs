@@ -130,7 +130,7 @@ impl SharedValue {
 fn told(event: &CacheEvent) -> Option<Option<Versioned>> {
     match event {
         CacheEvent::Initialized { entries } => Some(entries.first().map(Versioned::of)),
-        CacheEvent::Changed(change) => Some(change.new().map(Versioned::of)),
-        CacheEvent::Resynced { changes } => changes.first().map(|change| change.new().map(Versioned::of)),
+        CacheEvent::Changed(change) => Some(change.after().map(Versioned::of)),
+        CacheEvent::Resynced { changes } => changes.first().map(|change| change.after().map(Versioned::of)),
     }
 }

@@ -55,7 +55,7 @@ impl Told {
 
     fn change(&mut self, change: Change) {
         assert!(self.initialized, "told {change:?} before what was there");
-        assert_eq!(self.state.get(change.key()), change.old(), "the old state is what was told before");
+        assert_eq!(self.state.get(change.key()), change.before(), "the old state is what was told before");
         match change {
             Change::Put { new, .. } => drop(self.state.insert(new.key.clone(), new)),
             Change::Delete { old } => drop(self.state.remove(&old.key)),
@@ -139,8 +139,8 @@ async fn a_listener_is_told_what_is_there_and_then_every_change(cx: Arc<Cx>) -> 
     coord.put("/c/sub/other", "").await?;
     coord.put("/c/a", "2").await?;
     let change = changed(&mut listener).await?;
-    assert_eq!(change.old().expect("it was there").value, "1");
-    assert_eq!(change.new().expect("it is there").value, "2");
+    assert_eq!(change.before().expect("it was there").value, "1");
+    assert_eq!(change.after().expect("it is there").value, "2");
     coord.put("/c/b", "3").await?;
     assert!(matches!(changed(&mut listener).await?, Change::Put { old: None, new } if new.value == "3"));
     Ok(())

@@ -56,15 +56,18 @@ async fn lost_replies_in_a_crowd_count_once(cx: Arc<Cx>) -> CaseResult {
                     Err(error) => return Err(error),
                 }
             }
-            Ok((sure, unknown))
+            // With the link, over which leaving the line goes on in the background.
+            Ok((sure, unknown, client, session))
         }));
     }
-    let (mut sure, mut unknown) = (0, 0);
+    let (mut sure, mut unknown, mut kept) = (0, 0, Vec::new());
     for one in crowd {
-        let (s, u) = within("the crowd", one).await?.expect("no panic")?;
+        let (s, u, client, session) = within("the crowd", one).await?.expect("no panic")?;
         (sure, unknown) = (sure + s, unknown + u);
+        kept.push((client, session));
     }
-    let truth = Counter::new(&cx.client(&rig).await?.coord.session(Cx::LONG).await?, "/counters/x")?;
+    let client = cx.client(&rig).await?;
+    let truth = Counter::new(&client.coord.session(Cx::LONG).await?, "/counters/x")?;
     let sum = truth.get().await?;
     assert!((sure..=sure + unknown).contains(&sum), "{sum} for {sure} acknowledged and {unknown} ambiguous");
     Ok(())

@@ -30,7 +30,7 @@ impl Change {
 
     /// What was there before, if anything.
     #[must_use]
-    pub const fn old(&self) -> Option<&Entry> {
+    pub const fn before(&self) -> Option<&Entry> {
         match self {
             Self::Put { old, .. } => old.as_ref(),
             Self::Delete { old } => Some(old),
@@ -39,7 +39,7 @@ impl Change {
 
     /// What is there now, if anything.
     #[must_use]
-    pub const fn new(&self) -> Option<&Entry> {
+    pub const fn after(&self) -> Option<&Entry> {
         match self {
             Self::Put { new, .. } => Some(new),
             Self::Delete { .. } => None,
@@ -58,7 +58,7 @@ impl Change {
 
     /// How much memory its values take.
     pub(super) fn bytes(&self) -> usize {
-        self.old().map_or(0, |old| old.value.len()) + self.new().map_or(0, |new| new.value.len())
+        self.before().map_or(0, |old| old.value.len()) + self.after().map_or(0, |new| new.value.len())
     }
 }
 

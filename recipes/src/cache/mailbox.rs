@@ -80,12 +80,12 @@ impl Folded {
 
     fn change(&mut self, change: Change) {
         let key = change.key().clone();
-        let new = change.new().cloned();
+        let new = change.after().cloned();
         match self.changes.get_mut(&key) {
             // Came and went while the listener slept.
             Some((None, _)) if new.is_none() => drop(self.changes.remove(&key)),
             Some((_, now)) => *now = new,
-            None => drop(self.changes.insert(key, (change.old().cloned(), new))),
+            None => drop(self.changes.insert(key, (change.before().cloned(), new))),
         }
     }
 

@@ -158,7 +158,10 @@ impl Claim {
                 Ok(TxnOutcome::Committed(_)) => return Ok(()),
                 Ok(TxnOutcome::Rejected(_)) if planted(Bug::AckOnHope) => return Ok(()),
                 Ok(TxnOutcome::Rejected(_)) => break,
-                Err(error) if error.retry() == Retry::Never || !self.session.is_valid() => return Err(error),
+                Err(error) if error.retry() == Retry::Never || !self.session.is_valid() => {
+                    // What a later try says does not undo an earlier one.
+                    return Err(if ambiguous { error.with_retry(Retry::Ambiguous) } else { error });
+                }
                 // It can be applied once only, so that it may be sent again.
                 Err(error) => ambiguous |= error.retry() == Retry::Ambiguous,
             }
@@ -167,8 +170,10 @@ impl Claim {
         if ambiguous {
             // Refused by our own earlier try, unless the item is there still.
             let latest = self.session.coord().clone().with_freshness(Freshness::Latest);
-            if insist(&self.session, || latest.get(&self.item)).await?.is_none() {
-                return Ok(());
+            match insist(&self.session, || latest.get(&self.item)).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(_)) => {}
+                Err(error) => return Err(error.with_retry(Retry::Ambiguous)),
             }
         }
         Err(Error::new(ErrorKind::LockLost, "the item is not ours any more").with_context("key", &self.item))

@@ -274,8 +274,12 @@ async fn claim(session: Session, key: Key, first: Hold, entry: Entry) -> Result<
     };
     let mut backoff = Backoff::new(RETRY_CAP);
     loop {
-        let txn =
-            Txn::new().check(Check::Exists(entry.key.clone())).create(&key, nonce.clone(), Lifetime::Session);
+        // The copy may lag: another item that was put under the same id since is not the one that it shows.
+        let txn = Txn::new().check(Check::Created(entry.key.clone(), entry.meta.created)).create(
+            &key,
+            nonce.clone(),
+            Lifetime::Session,
+        );
         match first.commit(txn).await {
             Ok(TxnOutcome::Committed(commit)) => {
                 let written = commit.first().ok_or_else(|| {
