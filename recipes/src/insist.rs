@@ -16,12 +16,17 @@ where
     F: Future<Output = Result<T>>,
 {
     let mut backoff = Backoff::new(RETRY_CAP);
+    let mut ambiguous = false;
     loop {
-        match call().await {
-            Err(error) if error.retry() != Retry::Never && session.is_valid() => {
-                backoff.sleep(&session.coord().runtime()).await;
-            }
-            answer => return answer,
+        let error = match call().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        ambiguous |= error.retry() == Retry::Ambiguous;
+        if error.retry() == Retry::Never || !session.is_valid() {
+            // An earlier try may have been applied, whatever became of the last one (promise G8).
+            return Err(if ambiguous { error.with_retry(Retry::Ambiguous) } else { error });
         }
+        backoff.sleep(&session.coord().runtime()).await;
     }
 }
