@@ -33,8 +33,9 @@ const HEADER: &str = "round";
 /// left. Then the next round may begin, with the same members or others. Whoever comes while a round is full waits for
 /// the next one; nobody gets into a round twice, or into one that was complete without them.
 ///
-/// A member that is cancelled or dies before the round opens is not counted. One that dies in the round counts as
-/// having left once its session is over. All members must agree on the number.
+/// A member that is cancelled or dies before the round opens is not counted, from when its entry is gone: a cancelled one
+/// is taken out in the background, a dead one when its session is over. One that dies in the round has left then, too. All
+/// members must agree on the number.
 ///
 /// The directory of the barrier is its own; so is `<name>.meta`, where one key stays that says who is in the round.
 ///
@@ -95,7 +96,8 @@ impl DoubleBarrier {
     /// of the round holds something else, with nothing changed. Lost connections are waited out.
     ///
     /// # Cancel safety
-    /// Safe: whoever drops the future before the round opens is not counted.
+    /// Safe: dropping the future leaves the line in the background. A round that opens before the store knows counts us,
+    /// as if we had died inside.
     pub async fn enter(&self) -> Result<Entered> {
         let opening = Opening::new(self);
         let place = self.line.join(Bytes::new()).await?;

@@ -209,8 +209,9 @@ async fn tries_and_time_outs_leave_nothing_behind(cx: Arc<Cx>) -> CaseResult {
     let barrier = DoubleBarrier::new(&session, "/barriers/x", 2)?;
     for timeout in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(200)] {
         assert!(within("the try", barrier.enter_timeout(timeout)).await??.is_none());
+        eventually("it has left", || async { Ok(entries(session.coord(), "/barriers/x").await? == 0) })
+            .await?;
     }
-    eventually("all have left", || async { Ok(entries(session.coord(), "/barriers/x").await? == 0) }).await?;
     let first = come(&session, 2, 1).await?;
     let second = barrier.enter_timeout(Duration::ZERO).await?.expect("it makes the group complete");
     let first = entered(first).await?;

@@ -11,8 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use coord_api::{
-    Check, Dir, Entry, Error, ErrorKind, Freshness, IntoDir, Key, Lifetime, Result, Retry, Session, Txn,
-    TxnOutcome, kit::Backoff,
+    Check, Dir, Entry, Freshness, IntoDir, Key, Lifetime, Result, Retry, Revision, Session, Txn, TxnOutcome,
+    kit::Backoff,
 };
 
 use crate::{
@@ -272,6 +272,15 @@ async fn claim(session: Session, key: Key, first: Hold, entry: Entry) -> Result<
         let claim = Claim { session: session.clone(), item: entry.key.clone(), key: key.clone(), created };
         Claimed::Ours(Item::new(claim, payload.clone(), priority))
     };
+    // What the store says of our claim.
+    let claimed = async || {
+        let latest = session.coord().clone().with_freshness(Freshness::Latest);
+        let claim = insist(&session, || latest.get(&key)).await?;
+        Ok(match claim {
+            Some(claim) if claim.value == nonce.as_bytes() => ours(claim.meta.created),
+            _ => Claimed::Left,
+        })
+    };
     let mut backoff = Backoff::new(RETRY_CAP);
     loop {
         // The copy may lag: another item that was put under the same id since is not the one that it shows.
@@ -281,12 +290,11 @@ async fn claim(session: Session, key: Key, first: Hold, entry: Entry) -> Result<
             Lifetime::Session,
         );
         match first.commit(txn).await {
-            Ok(TxnOutcome::Committed(commit)) => {
-                let written = commit.first().ok_or_else(|| {
-                    Error::new(ErrorKind::Unexpected, "the store does not say when it created a key")
-                })?;
-                return Ok(ours(written.revision));
-            }
+            Ok(TxnOutcome::Committed(commit)) => match commit.revision() {
+                Some(revision) if revision != Revision::ZERO => return Ok(ours(revision)),
+                // An old server does not tell it, and the reply to the question was lost.
+                _ => return claimed().await,
+            },
             Ok(TxnOutcome::Rejected(_)) => return Ok(Claimed::Refused(first)),
             Err(error) if error.retry() == Retry::Safe && session.is_valid() => {
                 backoff.sleep(&session.coord().runtime()).await;
@@ -294,12 +302,7 @@ async fn claim(session: Session, key: Key, first: Hold, entry: Entry) -> Result<
             Err(error) if error.retry() == Retry::Ambiguous => {
                 // Without our place in line the request is refused if it arrives late: then what is there is the truth.
                 first.release().await?;
-                let latest = session.coord().clone().with_freshness(Freshness::Latest);
-                let claim = insist(&session, || latest.get(&key)).await?;
-                return Ok(match claim {
-                    Some(claim) if claim.value == nonce.as_bytes() => ours(claim.meta.created),
-                    _ => Claimed::Left,
-                });
+                return claimed().await;
             }
             Err(error) => return Err(error),
         }
