@@ -23,8 +23,11 @@ pub(crate) struct State {
     pub(crate) observer: Option<Observer>,
 }
 
-/// Whoever is told of every change: its revision, and the session whose end made it.
-pub(crate) struct Observer(pub(crate) Box<dyn Fn(Revision, &[Change], Option<&SessionId>) + Send>);
+/// Is told of every change: its revision, and the session whose end made it.
+type Observe = dyn Fn(Revision, &[Change], Option<&SessionId>) + Send;
+
+/// Whoever is told of every change.
+pub(crate) struct Observer(pub(crate) Box<Observe>);
 
 impl std::fmt::Debug for Observer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

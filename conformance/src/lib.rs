@@ -5,7 +5,7 @@
 //! gates and conditions and never by sleeping, and are never retried. A case that needs what a fixture does not
 //! [offer](Fixture::offers) is not run, is counted, and shows in the matrix with the reason.
 //!
-//! To test a backend of your own, make a [`UrlFixture`] that opens it and hand it to [`trials`]:
+//! To test a backend of your own (feature `suite`), make a [`UrlFixture`] that opens it and hand it to [`trials`]:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -23,23 +23,32 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(feature = "suite")]
 pub mod cases;
 pub mod checkers;
+#[cfg(feature = "suite")]
 mod cx;
 mod fixture;
 #[cfg(feature = "labs")]
 pub mod labs;
+#[cfg(feature = "suite")]
 mod late_joins;
+#[cfg(feature = "suite")]
 mod look_counter;
+#[cfg(feature = "suite")]
 mod report;
+#[cfg(feature = "suite")]
 mod run;
-#[cfg(feature = "labs")]
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod sweep;
 
+#[cfg(feature = "suite")]
 pub use cx::{Cx, eventually, within};
 pub use fixture::{Client, Failure, Fixture, Lab, Link, Need, Opener, Rig, UrlFixture};
+#[cfg(feature = "suite")]
 pub use report::{Outcome, Report, Row};
+#[cfg(feature = "suite")]
 pub use run::{Case, run_all, trials};
 
 /// What a case returns.

@@ -9,10 +9,12 @@ use coord_conformance::{
 
 mod report;
 
-use report::{Outcome, Report};
+use report::{Outcome, Piece, Report};
 
 /// How many failing runs of a scenario are enough.
 const ENOUGH_FAILURES: usize = 20;
+/// How many histories `--ci` makes.
+const CI_HISTORIES: u64 = 20_000;
 /// How many events of a shrunk run are shown.
 const SHOWN: usize = 150;
 
@@ -42,6 +44,12 @@ pub(crate) struct Simulate {
     /// With --seed: where to write the history, one line of JSON an event.
     #[arg(long)]
     trace: Option<PathBuf>,
+    /// Also switches on each planted bug, which must be found. Needs the feature planted-bugs.
+    #[arg(long)]
+    museum: bool,
+    /// What a change must pass: 20,000 histories over all scenarios, and the museum if it was built in.
+    #[arg(long)]
+    ci: bool,
     /// How many threads; as many as there are cores.
     #[arg(long)]
     threads: Option<usize>,
@@ -117,11 +125,13 @@ impl Simulate {
             Some(threads) => threads,
             None => std::thread::available_parallelism().map_err(|e| e.to_string())?.get(),
         };
-        let mut report = Report::new(threads, self.from, self.seeds);
-        for scenario in self.chosen()? {
+        let chosen = self.chosen()?;
+        let seeds = if self.ci { CI_HISTORIES.div_ceil(chosen.len() as u64) } else { self.seeds };
+        let mut report = Report::new(threads, self.from, seeds);
+        for scenario in chosen {
             let began = Instant::now();
-            let totals = batch(scenario, self.from..self.from + self.seeds, threads, ENOUGH_FAILURES, &|| ())
-                .map_err(|e| e.to_string())?;
+            let all = self.from..self.from + seeds;
+            let totals = batch(scenario, all, threads, ENOUGH_FAILURES, &|| ()).map_err(|e| e.to_string())?;
             let outcome = Outcome::new(scenario, &totals, began.elapsed());
             eprintln!("{outcome}");
             for missing in &outcome.vacuous {
@@ -129,6 +139,9 @@ impl Simulate {
             }
             show_failures(scenario, &totals);
             report.add(outcome);
+        }
+        if self.museum || (self.ci && cfg!(feature = "planted-bugs")) {
+            report.museum = museum(threads)?;
         }
         eprintln!("{report}");
         if let Some(path) = &self.json {
@@ -170,4 +183,23 @@ fn show_shrunk(setup: Setup, violation: &Violation) {
     if let Some(violation) = violation {
         println!("  {violation}");
     }
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+fn museum(_: usize) -> Result<Vec<Piece>, String> {
+    Err("the museum needs --features planted-bugs".to_owned())
+}
+
+#[cfg(feature = "planted-bugs")]
+#[allow(clippy::print_stderr, reason = "this is a command")]
+fn museum(threads: usize) -> Result<Vec<Piece>, String> {
+    use coord_conformance::sim::museum::{Exhibit, tour};
+
+    let piece = |exhibit: &Exhibit| Piece {
+        bug: exhibit.bug.clone(),
+        about: exhibit.about,
+        caught: exhibit.caught.as_ref().map(|catch| (catch.scenario, catch.seed, catch.rule)),
+    };
+    let exhibits = tour(threads, |exhibit| eprintln!("{}", piece(exhibit))).map_err(|e| e.to_string())?;
+    Ok(exhibits.iter().map(piece).collect())
 }

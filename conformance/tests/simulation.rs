@@ -3,7 +3,7 @@
 use coord_conformance::sim::{Setup, run, scenarios};
 
 fn trace(setup: &Setup) -> String {
-    run(setup).unwrap().history.to_json_lines().unwrap()
+    run(setup).expect("a run").history.to_json_lines().expect("it serialises")
 }
 
 #[test]
@@ -16,5 +16,21 @@ fn the_same_seed_gives_the_same_run_to_the_byte() {
             let differs = first.lines().zip(second.lines()).position(|(a, b)| a != b);
             assert!(first == second, "{setup}: the runs differ from line {differs:?}");
         }
+    }
+}
+
+#[test]
+fn another_process_gives_the_same_run() {
+    for scenario in scenarios::ALL {
+        let setup = Setup::of(scenario, 11);
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.jsonl", scenario.name));
+        let status = std::process::Command::new(env!("CARGO_BIN_EXE_coord-conformance"))
+            .args(["simulate", "--scenario", scenario.name, "--seed", "11", "--trace"])
+            .arg(&path)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{setup}");
+        assert!(trace(&setup) == std::fs::read_to_string(&path).unwrap(), "{setup}: the runs differ");
     }
 }

@@ -28,7 +28,7 @@ bugs! {
     FreshNonce,
     /// A waiter is granted without a look at its session (etcd 11456, found by Jepsen).
     NoSessionProof,
-    /// A waiter whose own entry is gone takes the lock.
+    /// A waiter looks neither for its own entry nor at its session when nobody is ahead.
     OwnEntryUnchecked,
     /// A wake-up is taken for a grant, although the one ahead may have left from the middle of the line.
     GrantOnWake,

@@ -30,7 +30,8 @@ struct Take {
 impl Item<'_> {
     /// Whether `put` may have sent it again after it was finished, because a reply was lost.
     fn put_again_behind(&self, take: &Take) -> bool {
-        take.done.is_some_and(|(done, _)| self.put.is_none_or(|(put, _)| put > done))
+        // It was finished at some moment between the take and the answer to that.
+        take.done.is_some() && self.put.is_none_or(|(put, _)| put > take.taken)
     }
 
     /// The event by which this item stood ahead of `other`, which was taken first, though nobody had taken this one.
@@ -47,7 +48,8 @@ impl Item<'_> {
 /// What goes into a queue comes out: at least once; once if no consumer died; in order within a priority and by
 /// priority; and nothing else comes out.
 ///
-/// The run ends with the queue drained. A `put` that had not returned when its item was finished may have put it again.
+/// The run ends with the queue drained. A `put` that had not returned when its item was taken may have put it again
+/// when it was finished.
 /// The order is judged between items of which one was surely in the queue before
 /// the other was put, and where no take whose outcome nobody knows may have had the first in hand.
 ///

@@ -8,7 +8,7 @@ use std::{
 use coord_api::{Coord, Error, Retry, Session, kit::Backoff};
 
 use super::{backend::SimBackend, faults::Kind, node::Node, rng::Rng, world::lock};
-use crate::checkers::What;
+use crate::{checkers::What, sweep::drop_after};
 
 /// A client, as its program sees it.
 #[derive(Clone, Debug)]
@@ -124,16 +124,18 @@ impl Client {
     /// Runs `work`, and sometimes drops it before its end, where the run has that fault; `None` then.
     pub(crate) async fn perhaps_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (cancels, after) = (self.chance(200), self.range(0, 400));
-        if !(cancels && self.node.link().strikes(Kind::Cancel, 1000)) {
-            return Some(work.await);
-        }
-        match tokio::time::timeout(Duration::from_millis(after), work).await {
-            Ok(done) => Some(done),
-            Err(_) => {
-                self.node.fired(Kind::Cancel);
-                None
+        let done = match self.node.next_drop() {
+            (Some(polls), _) => drop_after(work, polls).await,
+            (None, Some(time)) => tokio::time::timeout(time, work).await.ok(),
+            (None, None) if cancels && self.node.link().strikes(Kind::Cancel, 1000) => {
+                tokio::time::timeout(Duration::from_millis(after), work).await.ok()
             }
+            (None, None) => return Some(work.await),
+        };
+        if done.is_none() {
+            self.node.fired(Kind::Cancel);
         }
+        done
     }
 
     /// Runs `call` until it ends with something other than an error that may pass.

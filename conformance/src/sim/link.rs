@@ -71,7 +71,7 @@ impl Link {
 
     /// How long a message travels: a millisecond or two, and sometimes much longer.
     pub(crate) fn travel(&mut self) -> Duration {
-        let (lot, quick, slow) = (self.rng.range(0, 1000), self.rng.range(1, 4), self.rng.range(10, 450));
+        let (lot, quick, slow) = (self.rng.range(0, 1000), self.rng.range(1, 4), self.rng.range(10, 780));
         let delayed = lot < 60 && self.faults.has(Kind::Delayed) && !self.healed;
         self.delayed += u64::from(delayed);
         Duration::from_millis(if delayed { slow } else { quick })

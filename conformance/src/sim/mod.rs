@@ -28,5 +28,5 @@ mod world;
 pub use batch::{ENOUGH, Struck, Totals, batch};
 pub use faults::{Faults, Kind};
 pub use recorder::Tally;
-pub use run::{Run, Scenario, Setup, run};
+pub use run::{Run, Scenario, Setup, Sweep, run, shut_down_at};
 pub use shrink::shrink;

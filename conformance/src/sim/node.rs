@@ -1,8 +1,11 @@
 //! A client: its own process, link and handle on the store.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use coord_api::{
@@ -18,6 +21,7 @@ use super::{
     gate::Pause,
     link::{Fate, Link, PATIENCE},
     rng::Rng,
+    run::Sweep,
     world::{World, lock},
 };
 use crate::checkers::What;
@@ -34,6 +38,11 @@ pub(crate) struct Node {
     dead: AtomicBool,
     /// What is recorded when it dies: what it had open is closed then.
     last_words: Mutex<Vec<What>>,
+    sweep: Sweep,
+    /// Calls to the store so far.
+    calls: AtomicU64,
+    /// Calls of the recipe that may be dropped, so far.
+    droppable: AtomicU64,
     link: Mutex<Link>,
 }
 
@@ -53,7 +62,13 @@ const LINKS: u64 = 1000;
 const RUNTIMES: u64 = 2000;
 
 impl Node {
-    pub(crate) fn new(world: &Arc<World>, id: u32, seed: u64, faults: Faults) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        world: &Arc<World>,
+        id: u32,
+        seed: u64,
+        faults: Faults,
+        sweep: Sweep,
+    ) -> Result<Arc<Self>> {
         let pause = Arc::new(Pause::default());
         let gate: Arc<dyn Gate> = Arc::<Pause>::clone(&pause);
         let own_seed = Rng::new(seed, RUNTIMES + u64::from(id)).next();
@@ -67,6 +82,9 @@ impl Node {
             pause,
             dead: AtomicBool::new(false),
             last_words: Mutex::default(),
+            sweep,
+            calls: AtomicU64::new(0),
+            droppable: AtomicU64::new(0),
             link: Mutex::new(link),
         }))
     }
@@ -109,6 +127,11 @@ impl Node {
         lock(&self.last_words).push(what.into());
     }
 
+    /// From here on nothing of that is so.
+    pub(crate) fn nothing_open(&self) {
+        lock(&self.last_words).clear();
+    }
+
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
@@ -125,7 +148,11 @@ impl Node {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         self.world.recorder().tally.calls += 1;
-        let fate = self.link().fate(twice != Twice::Never);
+        let mut fate = self.link().fate(twice != Twice::Never);
+        let nth = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.sweep.lose_reply == Some(nth) {
+            fate.fault = Some(Kind::ReplyLost);
+        }
         if fate.fault == Some(Kind::Refused) {
             self.fired(Kind::Refused);
             tokio::time::sleep(fate.there).await;
@@ -193,6 +220,12 @@ impl Node {
         }
     }
 
+    /// Whether the next call of the recipe is to be dropped: after so many polls, or so much time.
+    pub(crate) fn next_drop(&self) -> (Option<usize>, Option<Duration>) {
+        let nth = self.droppable.fetch_add(1, Ordering::SeqCst) + 1;
+        (self.sweep.drop_after.filter(|(call, _)| *call == nth).map(|(_, polls)| polls), self.sweep.drop_at)
+    }
+
     /// A message to or from a wait or watch: it travels, and stands still while the link is closed.
     pub(crate) async fn pass(&self) {
         let travel = self.link().travel();
@@ -202,7 +235,7 @@ impl Node {
             let Some(until) = closed else { return };
             // The client finds out that the link is open again when it tries to connect.
             let late = self.link().range(0, 100);
-            tokio::time::sleep_until(until + std::time::Duration::from_millis(late)).await;
+            tokio::time::sleep_until(until + Duration::from_millis(late)).await;
         }
     }
 }

@@ -218,7 +218,7 @@ impl Recorder {
             let created = entry.meta.created.get();
             let before = self.born.get(&entry.key).copied();
             // An entry that was changed joins again in its new mode: a writer steps down to reader.
-            if before.is_some() && !self.ledger.modes_change {
+            if before == Some(created) && !self.ledger.modes_change {
                 return;
             }
             let session = session.unwrap_or(0);

@@ -61,6 +61,17 @@ impl fmt::Debug for Scenario {
     }
 }
 
+/// One thing that happens to the first client at one exact place, for sweeps over all places.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sweep {
+    /// The reply of its nth call to the store is lost; 1 is the first.
+    pub lose_reply: Option<u64>,
+    /// Its nth call of the recipe (from 1) is dropped after so many polls.
+    pub drop_after: Option<(u64, usize)>,
+    /// Its calls of the recipe are dropped after this time: while they back off, if their first reply is lost.
+    pub drop_at: Option<Duration>,
+}
+
 /// What is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -74,6 +85,8 @@ pub struct Setup {
     pub clients: u32,
     /// How often each does its work.
     pub steps: u32,
+    /// What happens at one exact place.
+    pub sweep: Sweep,
 }
 
 impl Setup {
@@ -81,7 +94,14 @@ impl Setup {
     #[must_use]
     pub fn of(scenario: &'static Scenario, seed: u64) -> Self {
         let faults = choose(seed, scenario.faults);
-        Self { scenario, seed, faults, clients: scenario.clients, steps: scenario.steps }
+        let (clients, steps) = (scenario.clients, scenario.steps);
+        Self { scenario, seed, faults, clients, steps, sweep: Sweep::default() }
+    }
+
+    /// A run without faults, but for what happens at one exact place.
+    #[must_use]
+    pub fn calm(scenario: &'static Scenario, seed: u64, sweep: Sweep) -> Self {
+        Self { faults: Faults::NONE, steps: scenario.steps.min(2), sweep, ..Self::of(scenario, seed) }
     }
 }
 
@@ -123,12 +143,7 @@ pub struct Run {
 /// # Errors
 /// If the run could not be made: no runtime, or a store that fails without a fault. That is a bug in the simulation.
 pub fn run(setup: &Setup) -> Result<Run> {
-    // A runtime for each run: the order of timers depends on how long their clock has been running.
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().map_err(
-            |error| coord_api::Error::new(coord_api::ErrorKind::Unexpected, "no runtime").with_source(error),
-        )?;
-    let mut run = runtime.block_on(simulate(setup))?;
+    let mut run = runtime()?.block_on(simulate(setup))?;
     for (_, rule) in setup.scenario.rules {
         match rule(&run.history) {
             Ok(stats) => run.stats.push(stats),
@@ -141,13 +156,34 @@ pub fn run(setup: &Setup) -> Result<Run> {
     Ok(run)
 }
 
+/// Runs it for `time` and shuts the runtime down under it. Everything that is dropped must bear that.
+///
+/// # Errors
+/// As [`run`].
+pub fn shut_down_at(setup: &Setup, time: Duration) -> Result<()> {
+    runtime()?.block_on(async {
+        match tokio::time::timeout(time, simulate(setup)).await {
+            Ok(ended) => ended.map(drop),
+            Err(_) => Ok(()),
+        }
+    })
+}
+
+/// A runtime for each run: the order of timers depends on how long their clock has been running.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().map_err(|error| {
+        coord_api::Error::new(coord_api::ErrorKind::Unexpected, "no runtime").with_source(error)
+    })
+}
+
 async fn simulate(setup: &Setup) -> Result<Run> {
-    let Setup { scenario, seed, faults, clients, steps } = *setup;
+    let Setup { scenario, seed, faults, clients, steps, .. } = *setup;
     let world = World::new(first_revision(seed, faults), faults, scenario.ledger)?;
     let mut nodes = Vec::new();
     let mut programs = Vec::new();
     for id in 1..=clients {
-        let node = Node::new(&world, id, seed, faults)?;
+        let sweep = if id == 1 { setup.sweep } else { Sweep::default() };
+        let node = Node::new(&world, id, seed, faults, sweep)?;
         programs.push(node.runtime.spawn((scenario.client)(Client::new(&node, seed, steps, clients))));
         nodes.push(node);
     }

@@ -130,12 +130,25 @@ impl Place {
                     .with_context("key", &self.key))
             }
         };
+        if self.nonce_to_sweep.is_some() && matches!(verdict, Ok(Verdict::Granted)) {
+            self.still_ours().await?;
+        }
         // Only now, also behind what the rule asked the store: the verdict must not be older than the proof that our
         // session lives.
-        if !planted(Bug::NoSessionProof) {
+        if !planted(Bug::NoSessionProof) && !planted(Bug::OwnEntryUnchecked) {
             self.session.ensure_valid()?;
         }
         verdict
+    }
+
+    /// Fails if the entry is not the one that we joined with. Somebody deleted that one, and a request of ours that was
+    /// late made another under the same key, further back in the line.
+    async fn still_ours(&self) -> Result<()> {
+        match self.read(&self.key, Freshness::Latest).await? {
+            Some(entry) if entry.meta.created == self.created => Ok(()),
+            _ => Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
+                .with_context("key", &self.key)),
+        }
     }
 
     /// Waits until the rule grants.

@@ -13,6 +13,7 @@ use coord_api::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{RegistrationState, Status, late};
+use crate::planted::{Bug, planted};
 use crate::{SessionKeeper, insist::RETRY_CAP};
 
 /// What the handles ask for.
@@ -141,6 +142,9 @@ impl Actor {
             self.tell(RegistrationState::Pending, None);
             self.former.push(Former { session: session.id().clone(), created: self.created.take() });
             self.ambiguous = false;
+            if planted(Bug::NotRegisteredAgain) {
+                return std::future::pending().await;
+            }
         }
     }
 
@@ -175,6 +179,7 @@ impl Actor {
             };
             let moved = async {
                 match seen {
+                    Some(_) if planted(Bug::DeletionUnseen) => std::future::pending().await,
                     Some(modified) if coord.wait(&Seen::Value(self.key.clone(), modified)).await.is_ok() => {}
                     _ => backoff.sleep(&coord.runtime()).await,
                 }
@@ -198,6 +203,8 @@ impl Actor {
         let coord = session.coord();
         let value = self.value();
         let Some(entry) = self.look(session).await? else {
+            let forgotten = planted(Bug::DataForgotten) && !self.former.is_empty();
+            let value = if forgotten { Bytes::new() } else { value };
             self.created = None;
             let created = coord.create(&self.key, value, Lifetime::Session).await.inspect_err(|error| {
                 self.ambiguous |= error.retry() == Retry::Ambiguous;

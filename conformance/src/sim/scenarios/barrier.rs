@@ -30,6 +30,8 @@ pub(super) static SCENARIO: Scenario = Scenario {
         Kind::WatchGap,
         Kind::EmptyEvent,
         Kind::RepeatedEvent,
+        // A request to raise a barrier that arrives when it was lowered raises it again.
+        Kind::Late,
         Kind::Cancel,
         // Who dies counts nothing down.
         Kind::Crash,

@@ -47,8 +47,13 @@ impl<'c> Asking<'c> {
     /// Works under the guard for a while, and stops when it is lost.
     pub(super) async fn work(&self, guard: &Guard) {
         if self.me.chance(60) {
-            // Longer than a session that is cut off.
-            let _ = tokio::time::timeout(Duration::from_secs(5), guard.lost()).await;
+            // Longer than a session that is cut off, and asked all the time.
+            for _ in 0..100 {
+                if !self.believes(guard) {
+                    break;
+                }
+                let _ = tokio::time::timeout(Duration::from_millis(50), guard.lost()).await;
+            }
         }
         for _ in 0..self.me.range(1, 5) {
             if !self.believes(guard) {

@@ -5,6 +5,7 @@ mod cache;
 mod counter;
 mod election;
 mod holding;
+mod jobs;
 mod lock;
 mod members;
 mod multi;
@@ -37,6 +38,7 @@ pub static ALL: &[&Scenario] = &[
     &shared::SCENARIO,
     &multi::SCENARIO,
     &election::SCENARIO,
+    &jobs::SCENARIO,
     &members::SCENARIO,
     &cache::SCENARIO,
     &counter::SCENARIO,

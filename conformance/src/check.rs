@@ -1,0 +1,121 @@
+//! The `run` and `matrix` commands.
+
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+
+use coord_conformance::{Fixture, Outcome, Report, UrlFixture, labs, run_all};
+use coord_testbed::{Kind, Provider};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Check {
+    /// Checks stores that you run, by URL. Cases that break a server or its links are left out and listed.
+    ///
+    /// The suite writes below /conformance and cleans nothing up: give it a namespace of its own.
+    Run {
+        /// A store, such as zk://127.0.0.1:2181/app. May be given several times.
+        #[arg(long, required = true)]
+        url: Vec<String>,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// Checks every store of this project on servers that it starts itself, faults included.
+    Matrix {
+        #[command(flatten)]
+        out: Out,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Out {
+    /// Only cases whose name contains this.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// Where to write the results as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Where to write the matrix as Markdown.
+    #[arg(long)]
+    matrix: Option<PathBuf>,
+}
+
+impl Check {
+    #[allow(clippy::print_stderr, reason = "this is a command")]
+    pub(crate) fn execute(&self) -> ExitCode {
+        let runtime = match tokio::runtime::Runtime::new() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("no runtime: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let (reports, out) = match self {
+            Self::Run { url, out } => (runtime.block_on(urls(url, &out.filter)), out),
+            Self::Matrix { out } => (runtime.block_on(matrix(&out.filter)), out),
+        };
+        match reports.and_then(|reports| write(&reports, out).map(|()| reports)) {
+            Ok(reports) if reports.iter().all(|report| report.counts().1 == 0) => ExitCode::SUCCESS,
+            Ok(_) => ExitCode::FAILURE,
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+#[allow(clippy::future_not_send, reason = "cases are not Send")]
+async fn urls(urls: &[String], filter: &str) -> Result<Vec<Report>, String> {
+    let mut reports = Vec::new();
+    for url in urls {
+        // The scheme and not the URL: a report is no place for a password.
+        let name = url.split(':').next().unwrap_or("store");
+        let fixture: Arc<dyn Fixture> = Arc::new(UrlFixture::new(name, url.as_str(), labs::open));
+        reports.push(check(fixture, filter).await?);
+    }
+    Ok(reports)
+}
+
+#[allow(clippy::future_not_send, reason = "cases are not Send")]
+async fn matrix(filter: &str) -> Result<Vec<Report>, String> {
+    let mut reports = vec![check(labs::memory(), filter).await?];
+    for kind in Kind::ALL {
+        let provider = match Provider::choose(kind).await.map_err(|e| e.to_string())? {
+            Provider::Off => continue,
+            provider => provider,
+        };
+        let (fixture, shared) = labs::servers(kind, provider).await.map_err(|failure| failure.0)?;
+        reports.push(check(fixture, filter).await?);
+        if let Some(server) = shared {
+            server.stop().await.map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(reports)
+}
+
+#[allow(clippy::future_not_send, reason = "cases are not Send")]
+#[allow(clippy::print_stderr, reason = "this is a command")]
+async fn check(fixture: Arc<dyn Fixture>, filter: &str) -> Result<Report, String> {
+    let coord = fixture.connect("/conformance/info").await.map_err(|e| e.to_string())?;
+    let info = coord.info();
+    coord.close().await.map_err(|e| e.to_string())?;
+    let mut report = run_all(fixture, filter, |name, row| match &row.outcome {
+        Outcome::Passed => eprintln!("ok      {name}::{}", row.case),
+        Outcome::NotApplicable { reason } => eprintln!("n/a     {name}::{} ({reason})", row.case),
+        Outcome::Failed { message } => eprintln!("FAILED  {name}::{}: {message}", row.case),
+    })
+    .await;
+    report.describe(&info);
+    let (passed, failed, not_applicable) = report.counts();
+    eprintln!("{}: {passed} passed, {failed} failed, {not_applicable} not applicable\n", report.fixture);
+    Ok(report)
+}
+
+fn write(reports: &[Report], out: &Out) -> Result<(), String> {
+    if let Some(path) = &out.json {
+        let json = serde_json::to_string_pretty(reports).map_err(|e| e.to_string())?;
+        fs::write(path, json + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    if let Some(path) = &out.matrix {
+        fs::write(path, Report::matrix(reports)).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
