@@ -236,6 +236,13 @@ async fn bad_numbers_are_refused(cx: Arc<Cx>) -> CaseResult {
     let alone = DoubleBarrier::new(&session, "/barriers/x", 1)?;
     let inside = within("one is enough", alone.enter()).await??;
     within("and leaves", inside.leave()).await??;
+    // Who thinks that fewer are enough waits behind those who wait for more, and is no round of its own.
+    let patient = [come(&session, 5, 1).await?, come(&session, 5, 2).await?];
+    assert!(within("the try", alone.enter_timeout(Duration::from_millis(300))).await??.is_none());
+    assert!(patient.iter().all(|entering| !entering.is_finished()));
+    for entering in patient {
+        entering.abort();
+    }
     Ok(())
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Recorder {
     in_hand: Vec<(u32, u64)>,
     /// The client of each session.
     clients: BTreeMap<u64, u32>,
+    /// Sessions that the store has ended.
+    ended: BTreeSet<u64>,
     /// The revision that created each entry that ever stood in a line. Keys of entries are never used twice.
     born: BTreeMap<Key, u64>,
     /// The largest token that the fenced resource has seen.
@@ -96,6 +98,7 @@ impl Recorder {
             standing: BTreeMap::new(),
             in_hand: Vec::new(),
             clients: BTreeMap::new(),
+            ended: BTreeSet::new(),
             born: BTreeMap::new(),
             resource: 0,
             disowned: BTreeSet::new(),
@@ -168,6 +171,7 @@ impl Recorder {
 
     /// The store ended a session: what its client took from a queue is there again.
     pub(crate) fn session_ended(&mut self, session: u64) {
+        self.ended.insert(session);
         let client = self.clients.get(&session).copied().unwrap_or(0);
         let (returned, rest) = self.in_hand.iter().partition(|(whose, _)| *whose == client);
         self.in_hand = rest;
@@ -178,8 +182,12 @@ impl Recorder {
     }
 
     /// A client has an item in hand, until it is finished or its session ends.
-    pub(crate) fn took(&mut self, client: u32, take: u64) {
+    pub(crate) fn took(&mut self, client: u32, session: u64, take: u64) {
         self.in_hand.push((client, take));
+        // An operator may have ended the session before the client had the answer.
+        if self.ended.contains(&session) {
+            self.session_ended(session);
+        }
     }
 
     /// The item is no longer in hand; whether it was.

@@ -14,7 +14,7 @@ use crate::{
     sim::{
         client::Client,
         faults::Kind,
-        recorder::{Ledger, fingerprint},
+        recorder::{Ledger, fingerprint, number_of},
         run::{Rule, Scenario},
     },
 };
@@ -102,7 +102,7 @@ async fn take(me: &Client, session: &Session, work: &WorkQueue, patience: Durati
 }
 
 async fn finish(me: &Client, session: &Session, take: u64, item: Item) {
-    me.node().world.recorder().took(me.id(), take);
+    me.node().world.recorder().took(me.id(), number_of(session.id()), take);
     me.idle(0, 250).await;
     let back = || {
         if me.node().world.recorder().finished(take) {
