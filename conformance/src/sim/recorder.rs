@@ -182,12 +182,13 @@ impl Recorder {
     }
 
     /// A client has an item in hand, until it is finished or its session ends.
-    pub(crate) fn took(&mut self, client: u32, session: u64, take: u64) {
+    pub(crate) fn took(&mut self, client: u32, take: u64) {
         self.in_hand.push((client, take));
-        // An operator may have ended the session before the client had the answer.
-        if self.ended.contains(&session) {
-            self.session_ended(session);
-        }
+    }
+
+    /// Whether the store has ended this session.
+    pub(crate) fn is_over(&self, session: u64) -> bool {
+        self.ended.contains(&session)
     }
 
     /// The item is no longer in hand; whether it was.

@@ -261,7 +261,10 @@ impl WorkQueue {
     async fn claim(&self, first: Hold, entry: &Entry) -> Result<Claimed> {
         let (session, key) = (self.session.clone(), self.layout.claim(&entry.key));
         let (entry, runtime) = (entry.clone(), session.coord().runtime());
-        runtime.run(async move { claim(session, key, first, entry).await }).await
+        let claimed = runtime.run(async move { claim(session, key, first, entry).await }).await?;
+        // An answer that is older than the session proves nothing: the item may be somebody else's by now.
+        self.session.ensure_valid()?;
+        Ok(claimed)
     }
 }
 

@@ -84,6 +84,11 @@ async fn take(me: &Client, session: &Session, work: &WorkQueue, patience: Durati
     let once = me.chance(700);
     let taking = async { if once { work.try_take().await } else { work.take_timeout(patience).await } };
     match me.perhaps_cancelled(taking).await {
+        // Taken by a session that an operator has ended meanwhile, which its owner cannot know: it is free again.
+        Some(Ok(Some(item))) if me.node().world.recorder().is_over(number_of(session.id())) => {
+            let _ = item.give_back().await;
+            true
+        }
         Some(Ok(Some(item))) => {
             me.record(Queue::Taken { take, item: fingerprint(item.payload()) });
             finish(me, session, take, item).await;
@@ -102,7 +107,7 @@ async fn take(me: &Client, session: &Session, work: &WorkQueue, patience: Durati
 }
 
 async fn finish(me: &Client, session: &Session, take: u64, item: Item) {
-    me.node().world.recorder().took(me.id(), number_of(session.id()), take);
+    me.node().world.recorder().took(me.id(), take);
     me.idle(0, 250).await;
     let back = || {
         if me.node().world.recorder().finished(take) {
