@@ -8,6 +8,7 @@
 #             redis-server redis-cli valkey-server valkey-cli     Redis 8, Valkey 8
 #             zk-server  zk-server-3.8                            ZooKeeper 3.9 and 3.8
 #             curator                                             java with Curator 5.4 on its class path
+#   DIR/bin7/ redis-server                                        Redis 7.0
 #
 # Needs a Debian 12 or 13 (or a close relative) with apt-get, dpkg-deb and Java 11
 # or newer. Packages are downloaded through apt, which checks their signatures,
@@ -57,6 +58,9 @@ servers=(etcd-server etcd-client redis-server redis-tools valkey-server valkey-t
 # because they need a newer libc than Debian 12 has.
 libraries=(libc6 libssl3t64 liblzf1 libjemalloc2 libatomic1 libstdc++6 libgcc-s1 libsystemd0 libcap2
   zlib1g libzstd1)
+# The same for Debian 12's Redis 7.0, which runs on its own suite's libraries.
+redis7=(redis-server redis-tools libc6 libssl3 liblzf1 libjemalloc2 libatomic1 libstdc++6 libgcc-s1 libsystemd0 libcap2
+  zlib1g libzstd1 liblzma5 liblz4-1 libgcrypt20 libgpg-error0 liblua5.1-0 lua-bitop lua-cjson)
 # libzookeeper-java alone would pull a desktop JRE; these are the jars it really
 # loads. Netty and tcnative are for the TLS port.
 jars=(libzookeeper-java libslf4j-java libdropwizard-metrics-java libcommons-io-java libsnappy-java
@@ -67,8 +71,8 @@ curator=(libcurator-client-java libcurator-framework-java libcurator-recipes-jav
 # A private apt: own lists, own cache, own (empty) status file. Nothing of the
 # host's is written, so a plain user can run it.
 apt=$dir/apt
-rm -rf "$apt" "$dir/$new" "$dir/$old" "$dir/bin"
-mkdir -p "$apt"/{lists/partial,cache/archives/partial,"$new","$old"} "$dir"/{"$new","$old",bin}
+rm -rf "$apt" "$dir/$new" "$dir/$old" "$dir/bin" "$dir/bin7"
+mkdir -p "$apt"/{lists/partial,cache/archives/partial,"$new","$old"} "$dir"/{"$new","$old",bin,bin7}
 : >"$apt/status"
 printf "deb [signed-by=$key] $mirror %s main\n" "$new" "$old" >"$apt/sources.list"
 apt() {
@@ -92,8 +96,8 @@ echo "fetch-servers: reading package lists"
 apt update
 echo "fetch-servers: etcd 3.5, Redis 8, Valkey 8, ZooKeeper 3.9 ($new)"
 fetch "$new" "${servers[@]}" "${libraries[@]}" "${jars[@]}"
-echo "fetch-servers: ZooKeeper 3.8 and Curator 5.4 ($old)"
-fetch "$old" "${jars[@]}" "${curator[@]}"
+echo "fetch-servers: ZooKeeper 3.8, Redis 7.0 and Curator 5.4 ($old)"
+fetch "$old" "${redis7[@]}" "${jars[@]}" "${curator[@]}"
 
 # wrap NAME BODY: a launcher that finds its tree by its own place, so that DIR can
 # be moved. Each ends in exec: the process id the test harness sees is the server's.
@@ -102,13 +106,19 @@ wrap() {
   chmod 755 "$dir/bin/$1"
 }
 
-loader=$(find "$dir/$new/usr/lib" -name 'ld-linux*.so.*' -printf '%P\n' | head -n 1)
-[ -n "$loader" ] || fail "the unpacked libc has no loader"
-for name in redis-server redis-cli valkey-server valkey-cli; do
+# on_own_libc SUITE NAME [LAUNCHER]: a launcher for a program that brings its C library.
+on_own_libc() {
+  local loader
+  loader=$(find "$dir/$1" -name 'ld-linux*.so.*' -type f -printf '%P\n' | head -n 1)
+  [ -n "$loader" ] || fail "the unpacked libc of $1 has no loader"
   # LC_ALL: Redis refuses to start when the inherited locale is unknown to its libc.
-  wrap "$name" "lib=\$d/$new/usr/lib/$(dirname "$loader")
-LC_ALL=C exec \"\$lib/$(basename "$loader")\" --argv0 $name --library-path \"\$lib\" \"\$d/$new/usr/bin/$name\" \"\$@\""
+  wrap "${3:-$2}" "lib=\$d/$1/$(dirname "$loader") usr=\$d/$1/usr/lib/$(basename "$(dirname "$loader")")
+LC_ALL=C exec \"\$lib/$(basename "$loader")\" --argv0 $2 --library-path \"\$lib:\$usr\" \"\$d/$1/usr/bin/$2\" \"\$@\""
+}
+for name in redis-server redis-cli valkey-server valkey-cli; do
+  on_own_libc "$new" "$name"
 done
+on_own_libc "$old" redis-server ../bin7/redis-server
 for name in etcd etcdctl; do
   wrap "$name" "exec \"\$d/$new/usr/bin/$name\" \"\$@\""
 done

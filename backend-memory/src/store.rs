@@ -233,11 +233,15 @@ mod tests {
             last = revision;
         }
     }
+
+    /// A change, and the session whose end made it.
+    type Heard = (String, Option<String>);
+
     #[tokio::test]
     async fn an_observer_hears_of_every_change_and_whose_end_made_it() {
         let runtime = Runtime::current().unwrap();
         let store = MemoryStore::new(&runtime);
-        let heard: Arc<Mutex<Vec<(String, Option<String>)>>> = Arc::default();
+        let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
         let ears = Arc::clone(&heard);
         store.observe(move |_, changes, ended| {
             for change in changes {

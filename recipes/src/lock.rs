@@ -20,8 +20,8 @@ const TAG: &str = "lock-";
 /// lock's alone. On ZooKeeper it is one with Curator's `InterProcessMutex`, on etcd with `etcdctl lock` and
 /// `concurrency.Mutex`: programs that use those and this exclude each other.
 ///
-/// A lock in a distributed system can be lost while its holder works: watch [`Hold::lost`], and give
-/// [`Hold::token`] to the resource so that it can refuse a holder from the past.
+/// A lock in a distributed system can be lost while its holder works: watch [`lost`](crate::Hold::lost), and give
+/// [`token`](crate::Hold::token) to the resource so that it can refuse a holder from the past.
 ///
 /// ```
 /// # coord_backend_memory::doc_example(async |store| {

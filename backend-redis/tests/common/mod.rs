@@ -41,10 +41,10 @@ pub(crate) async fn start(which: Which, options: ServerOptions) -> Server {
     let (kind, provider) = match which {
         Which::Redis8 => (Kind::Redis, Provider::choose(Kind::Redis).await.unwrap()),
         Which::Valkey8 => (Kind::Valkey, Provider::choose(Kind::Valkey).await.unwrap()),
-        // Debian 12's own, unless told otherwise.
+        // Beside the others, where scripts/fetch-servers.sh puts it, unless told otherwise.
         Which::Redis7 => {
-            let dir =
-                std::env::var_os("COORD_TEST_REDIS7_DIR").map_or_else(|| "/usr/bin".into(), PathBuf::from);
+            let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.servers/bin7"));
+            let dir = std::env::var_os("COORD_TEST_REDIS7_DIR").map_or_else(beside, PathBuf::from);
             (Kind::Redis, Provider::Local(dir))
         }
     };

@@ -99,7 +99,7 @@ impl WorkQueue {
     /// The queue of this name, for `session`. Talks to nobody.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the name is no directory, or the root.
+    /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
         let layout = Layout::new(name.into_dir()?)?;
         let line = Line::new(session, format!("{}.meta/takers", layout.dir), TAG)?;
@@ -118,8 +118,8 @@ impl WorkQueue {
     /// if the first copy was already done by then.
     ///
     /// # Errors
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the payload is too large, with nothing changed;
-    /// [`SessionLost`](ErrorKind::SessionLost) if the session ended first; ambiguous if the reply was lost and the
+    /// [`LimitExceeded`](coord_api::ErrorKind::LimitExceeded) if the payload is too large, with nothing changed;
+    /// [`SessionLost`](coord_api::ErrorKind::SessionLost) if the session ended first; ambiguous if the reply was lost and the
     /// session ended. Lost connections are waited out.
     ///
     /// # Cancel safety
@@ -134,7 +134,7 @@ impl WorkQueue {
     /// being worked on.
     ///
     /// # Errors
-    /// As [`WorkQueue::put`], and [`InvalidArgument`](ErrorKind::InvalidArgument) if the id is too long for a key.
+    /// As [`WorkQueue::put`], and [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the id is too long for a key.
     ///
     /// # Cancel safety
     /// As [`WorkQueue::put`].
@@ -158,8 +158,8 @@ impl WorkQueue {
     /// Waits, however long, until it is our turn and there is an item, and takes it.
     ///
     /// # Errors
-    /// [`SessionLost`](ErrorKind::SessionLost) as soon as the session ends; [`LockLost`](ErrorKind::LockLost) if
-    /// somebody deleted our entry among those who wait; [`Malformed`](ErrorKind::Malformed) if there is something else
+    /// [`SessionLost`](coord_api::ErrorKind::SessionLost) as soon as the session ends; [`LockLost`](coord_api::ErrorKind::LockLost) if
+    /// somebody deleted our entry among those who wait; [`Malformed`](coord_api::ErrorKind::Malformed) if there is something else
     /// than items among the items, with nothing changed. Lost connections are waited out.
     ///
     /// # Cancel safety
