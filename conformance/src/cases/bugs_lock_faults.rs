@@ -76,7 +76,8 @@ async fn tries_on_a_store_that_is_away_end_each_in_its_own_time(cx: Arc<Cx>) -> 
         let tried = lock.acquire_timeout(TIMEOUT).await;
         assert!(!matches!(tried, Ok(Some(_))), "nobody answered");
         let took = began.elapsed();
-        assert!(took < TIMEOUT + Duration::from_millis(500), "round {round}: {took:?}");
+        // Room for a busy machine, and well below the 5 s that the store's own time limit would take.
+        assert!(took < TIMEOUT + Duration::from_secs(3), "round {round}: {took:?}");
     }
     a.link.heal().await;
     within("the lock is free", lock.acquire()).await??.release().await?;
