@@ -1,0 +1,110 @@
+//! Where the instances of a service are, and how they are written.
+
+mod native;
+
+use std::fmt;
+
+use bytes::Bytes;
+use coord_api::{Dir, Entry, Error, ErrorKind, Key, Result};
+
+use crate::Instance;
+
+pub use native::NativeLayout;
+
+/// How a registry is laid out in the store: which key an instance has, and what its value is.
+///
+/// A layout is pure: it talks to nobody, keeps nothing, and never panics on what others wrote. The registry and the
+/// views of [`Discovery`](crate::Discovery) do the rest, the same for every layout.
+///
+/// * Below the root each service has one child, whose name tells the service ([`Layout::service`]).
+/// * All instances of a service are keys in [`Layout::directory`], which is watched with everything below. The
+///   directories of two services never contain each other, also if their names begin alike.
+/// * [`Layout::decode`] is given every key of that directory, whoever wrote it.
+pub trait Layout: fmt::Debug + Send + Sync + 'static {
+    /// The name of the layout, such as `native`; a stable word that files and logs show.
+    fn name(&self) -> &'static str;
+
+    /// The directory of the instances of `service`.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the layout has no place for a service of this name.
+    fn directory(&self, root: &Dir, service: &str) -> Result<Dir>;
+
+    /// The key of `instance`, in the [directory](Layout::directory) of its service.
+    ///
+    /// The same for all that an instance may say about itself where the layout can afford it. Where it cannot, such as
+    /// Dubbo's, in which the name of the key is all there is, an update moves the instance to a new key.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the layout has no key for it.
+    fn key(&self, root: &Dir, instance: &Instance) -> Result<Key>;
+
+    /// The value that says what `instance` is, together with its key.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the layout cannot say it: nothing may be lost in silence.
+    fn encode(&self, instance: &Instance) -> Result<Bytes>;
+
+    /// The instance that an entry in the directory of `service` stands for; `None` if the layout keeps other things at
+    /// such keys, or if the key lies deeper than instances do.
+    ///
+    /// An instance whose entry has no owner, and about whose lifetime the value says nothing, is
+    /// [permanent](crate::Kind::Permanent).
+    ///
+    /// # Errors
+    /// [`Malformed`](ErrorKind::Malformed) with the key, made by [`malformed`]: the entry is reported and skipped, and all
+    /// others are served.
+    fn decode(&self, root: &Dir, service: &str, entry: &Entry) -> Result<Option<Instance>>;
+
+    /// The service that a child of the root stands for, by its name; `None` if it stands for none.
+    fn service(&self, child: &str) -> Option<String>;
+}
+
+/// The error for an entry that is no instance; names the key.
+pub fn malformed(entry: &Entry, message: &'static str) -> Error {
+    Error::new(ErrorKind::Malformed, message).with_operation("decode").with_context("key", &entry.key)
+}
+
+/// The text that [`encode_segment`](coord_api::encode_segment) made `segment` of. What it never makes stays as it is.
+#[must_use]
+pub fn decode_segment(segment: &str) -> String {
+    if segment == "%" {
+        return String::new();
+    }
+    let bytes = segment.as_bytes();
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = bytes.get(at + 1..at + 3).filter(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        let coded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, coded) {
+            (b'%', Some(coded)) => {
+                text.push(coded);
+                at += 3;
+            }
+            _ => {
+                text.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(text).unwrap_or_else(|_| segment.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use coord_api::encode_segment;
+
+    use super::*;
+
+    #[test]
+    fn segments_are_read_as_they_were_written() {
+        for text in ["", "%", "a/b 100%", ".", "..", "é\u{1f512}", "%2F", "%zz", "a"] {
+            assert_eq!(decode_segment(&encode_segment(text)), text, "{text:?}");
+        }
+        for foreign in ["100%", "%F", "%FF", "%é", "%+1"] {
+            assert_eq!(decode_segment(foreign), foreign, "{foreign:?}");
+        }
+    }
+}
