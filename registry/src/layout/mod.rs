@@ -2,7 +2,7 @@
 
 mod native;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use coord_api::{Dir, Entry, Error, ErrorKind, Key, Result};
@@ -58,6 +58,26 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
 
     /// The service that a child of the root stands for, by its name; `None` if it stands for none.
     fn service(&self, child: &str) -> Option<String>;
+
+    /// The rule that an entry stands for which [`Layout::decode`] gave no instance for; `None` if it is none, as all are
+    /// in most layouts.
+    ///
+    /// # Errors
+    /// As [`Layout::decode`].
+    fn rule(&self, _root: &Dir, _service: &str, _entry: &Entry) -> Result<Option<Arc<dyn Rule>>> {
+        Ok(None)
+    }
+}
+
+/// What an operator says about the instances of a service, beside what they say of themselves: Dubbo's overrides.
+///
+/// A view shows each instance as all rules of its service leave it.
+pub trait Rule: fmt::Debug + Send + Sync + 'static {
+    /// Rules are applied in the order of their ranks, and those of one rank in the order of their keys.
+    fn rank(&self) -> &str;
+
+    /// The instance as this rule leaves it: as it is, if the rule is not about it.
+    fn apply(&self, instance: Instance) -> Instance;
 }
 
 /// The error for an entry that is no instance; names the key.
