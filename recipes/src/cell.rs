@@ -14,6 +14,7 @@ use coord_api::{
 
 use crate::planted::{Bug, planted};
 use crate::{
+    dirs::beside,
     insist::{RETRY_CAP, insist},
     line::{Line, first_in_line},
 };
@@ -65,7 +66,7 @@ pub(crate) struct Cell {
 impl Cell {
     /// The number at `key`. The line of those who lost the race is in the directory `<key>.meta/turns`.
     pub(crate) fn new(session: &Session, key: Key) -> Result<Self> {
-        let line = Line::new(session, format!("{key}.meta/turns"), TAG)?;
+        let line = Line::new(session, beside(&key)?.dir("turns")?, TAG)?;
         let latest = session.coord().clone().with_freshness(Freshness::Latest);
         Ok(Self { session: session.clone(), latest, key, line })
     }

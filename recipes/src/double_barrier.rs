@@ -13,11 +13,12 @@ use coord_api::{
     Session, Tag, Txn, kit::Backoff,
 };
 
-use crate::planted::{Bug, planted};
 use crate::{
     Hold,
+    dirs::beside,
     insist::{RETRY_CAP, insist},
     line::{Line, Place, Rule, Verdict, in_time},
+    planted::{Bug, planted},
 };
 
 /// The tag of members.
@@ -78,7 +79,7 @@ impl DoubleBarrier {
                 .with_context("limit", MEMBERS_MAX));
         }
         let line = Line::new(session, name, TAG)?;
-        let round = Key::parse(&format!("{}.meta/round", line.dir()))?;
+        let round = beside(line.dir())?.key("round")?;
         Ok(Self { line, tag: Tag::new(TAG)?, round, members })
     }
 

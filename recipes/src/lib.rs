@@ -33,6 +33,7 @@ mod barrier;
 mod cache;
 mod cell;
 mod counter;
+mod dirs;
 mod double_barrier;
 mod election;
 mod fence;

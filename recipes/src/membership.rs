@@ -8,7 +8,7 @@ use coord_api::{
 };
 use futures::{StreamExt, stream, stream::BoxStream};
 
-use crate::{PersistentEphemeral, RegistrationState, SessionKeeper};
+use crate::{PersistentEphemeral, RegistrationState, SessionKeeper, dirs::own};
 
 /// A group: who is in it, and what each says about itself.
 ///
@@ -97,10 +97,7 @@ impl Membership {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(coord: &Coord, name: impl IntoDir) -> Result<Self> {
-        let dir = name.into_dir()?;
-        if dir.is_root() {
-            return Err(Error::invalid("a group needs a directory of its own, not the root"));
-        }
+        let dir = own(name, "a group needs a directory of its own, not the root")?;
         Ok(Self { coord: coord.clone(), dir })
     }
 

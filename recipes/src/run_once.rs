@@ -9,11 +9,15 @@ use std::{
 
 use coord_api::{
     Coord, Dir, Entry, Error, ErrorKind, Freshness, IntoDir, Key, Lifetime, Result, Retry, Txn, TxnOutcome,
-    Version, WatchEvent, encode_segment, kit::Backoff,
+    Version, WatchEvent, encode_segment,
 };
 use futures::StreamExt;
 
-use crate::{Leadership, insist::RETRY_CAP};
+use crate::{
+    Leadership,
+    dirs::own,
+    insist::{insist, insist_telling},
+};
 
 pub use marker::{Marker, MarkerState};
 
@@ -89,10 +93,7 @@ impl RunOnce {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(name: impl IntoDir) -> Result<Self> {
-        let dir = name.into_dir()?;
-        if dir.is_root() {
-            return Err(Error::invalid("markers need a directory of their own, not the root"));
-        }
+        let dir = own(name, "markers need a directory of their own, not the root")?;
         Ok(Self { dir, unfinished: Unfinished::Skip, keep: 100, running: Arc::default() })
     }
 
@@ -180,14 +181,14 @@ impl RunOnce {
 
     /// Marks the job as started, if it is to run.
     async fn start(&self, leadership: &Leadership, key: &Key, marker: &Marker) -> Result<Started> {
-        let create = || Txn::new().create(key, marker.write(), Lifetime::Persistent);
-        if let Some(version) = write(leadership, key, marker, create).await? {
+        let create = Txn::new().create(key, marker.write(), Lifetime::Persistent);
+        if let Some(version) = write(leadership, key, marker, create.clone()).await? {
             return Ok(Started::Now(version));
         }
         loop {
             let Some(entry) = look(leadership, key).await? else {
                 // Pruned by an earlier leader in between.
-                match write(leadership, key, marker, create).await? {
+                match write(leadership, key, marker, create.clone()).await? {
                     Some(version) => return Ok(Started::Now(version)),
                     None => continue,
                 }
@@ -196,7 +197,7 @@ impl RunOnce {
             if before.state() == MarkerState::Finished || self.unfinished == Unfinished::Skip {
                 return Ok(Started::Before(before));
             }
-            let again = || Txn::new().check_version(key, entry.meta.version).update(key, marker.write());
+            let again = Txn::new().check_version(key, entry.meta.version).update(key, marker.write());
             if let Some(version) = write(leadership, key, marker, again).await? {
                 return Ok(Started::Now(version));
             }
@@ -242,7 +243,7 @@ enum Started {
 
 async fn finish(leadership: &Leadership, key: &Key, version: Version, marker: Marker) -> Result<()> {
     let finished = marker.finished();
-    let update = || Txn::new().check_version(key, version).update(key, finished.write());
+    let update = Txn::new().check_version(key, version).update(key, finished.write());
     match write(leadership, key, &finished, update).await? {
         Some(_) => Ok(()),
         None => {
@@ -256,33 +257,22 @@ async fn finish(leadership: &Leadership, key: &Key, version: Version, marker: Ma
 ///
 /// Tries until the store answers or the leadership is lost. A marker carries the nonce of its run, so that one whose
 /// reply was lost is known again.
-async fn write(
-    leadership: &Leadership,
-    key: &Key,
-    marker: &Marker,
-    txn: impl Fn() -> Txn,
-) -> Result<Option<Version>> {
-    let mut backoff = Backoff::new(RETRY_CAP);
-    let mut ambiguous = false;
-    loop {
-        match leadership.commit(txn()).await {
-            Ok(TxnOutcome::Committed(commit)) => return Ok(commit.first().map(|written| written.version)),
-            Ok(TxnOutcome::Rejected(_)) if ambiguous => {
-                let ours = |entry: &Entry| Marker::read(entry).is_ok_and(|found| found == *marker);
-                return Ok(look(leadership, key).await?.filter(ours).map(|entry| entry.meta.version));
-            }
-            Ok(TxnOutcome::Rejected(_)) => return Ok(None),
-            Err(error) if error.retry() == Retry::Never => return Err(error),
-            Err(error) => ambiguous |= error.retry() == Retry::Ambiguous,
+async fn write(leadership: &Leadership, key: &Key, marker: &Marker, txn: Txn) -> Result<Option<Version>> {
+    match insist_telling(leadership.session(), || leadership.commit(txn.clone())).await? {
+        (TxnOutcome::Committed(commit), _) => Ok(commit.first().map(|written| written.version)),
+        (TxnOutcome::Rejected(_), false) => Ok(None),
+        (TxnOutcome::Rejected(_), true) => {
+            let ours = |entry: &Entry| Marker::read(entry).is_ok_and(|found| found == *marker);
+            let found = look(leadership, key).await.map_err(|error| error.with_retry(Retry::Ambiguous))?;
+            Ok(found.filter(ours).map(|entry| entry.meta.version))
         }
-        backoff.sleep(&leadership.session().coord().runtime()).await;
     }
 }
 
 /// Reads the marker, as long as we lead.
 async fn look(leadership: &Leadership, key: &Key) -> Result<Option<Entry>> {
     let coord = leadership.session().coord().clone().with_freshness(Freshness::Latest);
-    crate::insist::insist(leadership.session(), || coord.get(key)).await
+    insist(leadership.session(), || coord.get(key)).await
 }
 
 fn lost(key: &Key) -> Error {

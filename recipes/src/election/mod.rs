@@ -9,8 +9,10 @@ mod leadership;
 mod observe;
 mod run;
 
-use coord_api::{Coord, Dir, Error, FencingToken, Freshness, IntoDir, Key, Result};
+use coord_api::{Coord, Dir, FencingToken, Freshness, IntoDir, Key, Result};
 use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::dirs::{beside, own};
 
 pub use candidate::{Candidate, CandidateOptions, CandidateState};
 pub use leadership::Leadership;
@@ -75,10 +77,7 @@ impl Election {
     /// # Errors
     /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(coord: &Coord, name: impl IntoDir) -> Result<Self> {
-        let dir = name.into_dir()?;
-        if dir.is_root() {
-            return Err(Error::invalid("an election needs a directory of its own, not the root"));
-        }
+        let dir = own(name, "an election needs a directory of its own, not the root")?;
         Ok(Self { coord: coord.clone(), dir })
     }
 
@@ -154,7 +153,7 @@ impl Election {
 
     /// Where candidates and leaders leave notes for each other: never in the line, where every key may be a place.
     fn notes(&self) -> Result<Dir> {
-        Dir::parse(&format!("{}.meta", self.dir))
+        beside(&self.dir)
     }
 }
 

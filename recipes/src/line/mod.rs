@@ -17,9 +17,9 @@ mod stragglers;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, Error, IntoDir, Lifetime, Result, Session, Tag};
+use coord_api::{Child, Dir, IntoDir, Lifetime, Result, Session, Tag};
 
-use crate::Hold;
+use crate::{Hold, dirs::own};
 
 pub(crate) use place::{Place, delete_surely};
 pub(crate) use rule::{Rule, Verdict, first_in_line};
@@ -36,10 +36,7 @@ pub(crate) struct Line {
 impl Line {
     /// The line in the directory `name`. Warns once in the log if the store can lose acknowledged writes.
     pub(crate) fn new(session: &Session, name: impl IntoDir, tag: &'static str) -> Result<Self> {
-        let dir = name.into_dir()?;
-        if dir.is_root() {
-            return Err(Error::invalid("this recipe needs a directory of its own, not the root"));
-        }
+        let dir = own(name, "this recipe needs a directory of its own, not the root")?;
         session.coord().warn_if_exclusion_is_weak();
         Ok(Self { session: session.clone(), dir, tag: Tag::new(tag)? })
     }

@@ -13,12 +13,11 @@ use coord_api::{
 };
 use tokio::time::Instant;
 
-use crate::insist::RETRY_CAP;
-use crate::planted::{Bug, planted};
+use crate::{
+    insist::{LATEST, insist},
+    planted::{Bug, planted},
+};
 
-/// For how long a request may be on its way: systems give up what a dead connection did not deliver after a quarter
-/// of an hour.
-const LATEST: Duration = Duration::from_secs(15 * 60);
 /// Longest pause between a change of the line and the look at it: for so long may a late entry hold up the others.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -30,18 +29,13 @@ pub(crate) async fn sweep(session: &Session, dir: &Dir, nonce: Nonce) {
     }
     let coord = session.coord().clone().with_freshness(Freshness::Latest);
     let runtime = coord.runtime();
-    let mut backoff = Backoff::new(RETRY_CAP);
-    let seen = loop {
-        if !session.is_valid() {
+    let seen = match insist(session, || delete_all(&coord, dir, nonce)).await {
+        Ok(revision) => revision,
+        // With the session its entries go, too.
+        Err(_) if !session.is_valid() => return,
+        Err(error) => {
+            tracing::warn!(%dir, %error, "cannot look for entries of a failed join; they go with the session");
             return;
-        }
-        match delete_all(&coord, dir, nonce).await {
-            Ok(revision) => break revision,
-            Err(error) if error.retry() == Retry::Never => {
-                tracing::warn!(%dir, %error, "cannot look for entries of a failed join; they go with the session");
-                return;
-            }
-            Err(_) => backoff.sleep(&runtime).await,
         }
     };
     // Not the session: it must end when its owner drops it, and this with it.

@@ -1,16 +1,13 @@
 //! Creates that arrive after their registration was closed.
 
-use std::time::Duration;
-
 use coord_api::{
     Check, Coord, Freshness, Key, Result, Retry, Seen, Session, SessionId, SessionState, Txn, kit::Backoff,
 };
 
-use crate::{SessionKeeper, insist::RETRY_CAP};
-
-/// For how long a request may be on its way: systems give up what a dead connection did not deliver after a quarter
-/// of an hour.
-const LATEST: Duration = Duration::from_secs(15 * 60);
+use crate::{
+    SessionKeeper,
+    insist::{LATEST, RETRY_CAP},
+};
 
 /// Deletes the key if it turns up as our session's, in the background, until the session is over.
 ///

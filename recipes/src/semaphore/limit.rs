@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coord_api::{Dir, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Result, Revision, Session};
 
-use crate::{insist::insist, line::Place};
+use crate::{dirs::beside, insist::insist, line::Place};
 
 /// The number of permits of a semaphore.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Known {
 impl Limit {
     /// Agrees on the number for the semaphore in `dir`, or finds that it is agreed.
     pub(super) async fn agree(session: &Session, dir: &Dir, permits: u32) -> Result<Self> {
-        let key = Dir::parse(&format!("{dir}.meta"))?.key("permits")?;
+        let key = beside(dir)?.key("permits")?;
         let coord = session.coord().clone().with_freshness(Freshness::Latest);
         let entry = match insist(session, || coord.get(&key)).await? {
             Some(entry) => Some(entry),

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use coord_api::{
-    Check, Error, ErrorKind, Freshness, Key, Result, Retry, Revision, Seen, Session, Txn, TxnOutcome,
-    kit::Backoff,
-};
+use coord_api::{Check, Error, ErrorKind, Freshness, Key, Result, Retry, Revision, Seen, Session, Txn};
 
 use super::Priority;
-use crate::insist::{RETRY_CAP, insist};
-use crate::planted::{Bug, planted};
+use crate::{
+    insist::{insist, insist_telling},
+    planted::{Bug, planted},
+};
 
 /// An item that was taken from a [`WorkQueue`](super::WorkQueue), ours until it is done or given back.
 ///
@@ -151,21 +150,11 @@ impl Claim {
             .check(Check::Created(self.key.clone(), self.created))
             .delete(&self.item)
             .delete(&self.key);
-        let mut backoff = Backoff::new(RETRY_CAP);
-        let mut ambiguous = false;
-        loop {
-            match self.session.coord().commit(txn.clone()).await {
-                Ok(TxnOutcome::Committed(_)) => return Ok(()),
-                Ok(TxnOutcome::Rejected(_)) if planted(Bug::AckOnHope) => return Ok(()),
-                Ok(TxnOutcome::Rejected(_)) => break,
-                Err(error) if error.retry() == Retry::Never || !self.session.is_valid() => {
-                    // What a later try says does not undo an earlier one.
-                    return Err(if ambiguous { error.with_retry(Retry::Ambiguous) } else { error });
-                }
-                // It can be applied once only, so that it may be sent again.
-                Err(error) => ambiguous |= error.retry() == Retry::Ambiguous,
-            }
-            backoff.sleep(&self.session.coord().runtime()).await;
+        // It can be applied once only, so that it may be sent again.
+        let commit = || self.session.coord().commit(txn.clone());
+        let (outcome, ambiguous) = insist_telling(&self.session, commit).await?;
+        if outcome.is_committed() || planted(Bug::AckOnHope) {
+            return Ok(());
         }
         if ambiguous {
             // Refused by our own earlier try, unless the item is there still.

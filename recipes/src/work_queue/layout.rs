@@ -3,10 +3,10 @@
 use std::{cmp::Reverse, collections::BTreeSet, str};
 
 use bytes::Bytes;
-use coord_api::{Dir, Entry, Error, ErrorKind, Key, Result, encode_segment};
+use coord_api::{Dir, Entry, Error, ErrorKind, IntoDir, Key, Result, encode_segment};
 
 use super::Priority;
-use crate::Snapshot;
+use crate::{Snapshot, dirs::own};
 
 /// What the value of an item begins with; then its priority, a line feed, and the payload.
 const HEADER: &[u8] = b"item ";
@@ -20,10 +20,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn new(dir: Dir) -> Result<Self> {
-        if dir.is_root() {
-            return Err(Error::invalid("this recipe needs a directory of its own, not the root"));
-        }
+    pub(super) fn new(name: impl IntoDir) -> Result<Self> {
+        let dir = own(name, "this recipe needs a directory of its own, not the root")?;
         Ok(Self { items: dir.dir("items")?, claims: dir.dir("claims")?, dir })
     }
 

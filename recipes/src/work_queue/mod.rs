@@ -17,6 +17,7 @@ use coord_api::{
 
 use crate::{
     Cache, Hold, Snapshot,
+    dirs::beside,
     insist::{RETRY_CAP, insist},
     line::{Line, first_in_line, in_time},
 };
@@ -101,8 +102,8 @@ impl WorkQueue {
     /// # Errors
     /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
-        let layout = Layout::new(name.into_dir()?)?;
-        let line = Line::new(session, format!("{}.meta/takers", layout.dir), TAG)?;
+        let layout = Layout::new(name)?;
+        let line = Line::new(session, beside(&layout.dir)?.dir("takers")?, TAG)?;
         Ok(Self { session: session.clone(), layout, line, cache: Arc::default() })
     }
 
