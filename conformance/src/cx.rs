@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coord_api::{Coord, Session};
+use coord_api::{Coord, Session, SessionState};
 use tokio::time::Instant;
 
-use crate::{Client, Failure, Fixture, Rig};
+use crate::{Client, Failure, Fixture, Link, Rig};
 
 /// How long a condition may take to become true; far above what any store needs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -93,6 +93,19 @@ pub async fn eventually(
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Err(Failure(format!("never happened: {what}")))
+}
+
+/// Cuts a link for as long as it takes `session` to notice, and heals it: a break that the session survives.
+///
+/// # Errors
+/// If the session does not notice the break, or its end.
+pub async fn cut_briefly(link: &dyn Link, session: &Session) -> Result<(), Failure> {
+    let mut states = session.states();
+    link.blackhole().await;
+    within("suspended", states.wait_for(|state| *state == SessionState::Suspended)).await?.expect("alive");
+    link.heal().await;
+    within("live again", states.wait_for(|state| *state == SessionState::Live)).await?.expect("alive");
+    Ok(())
 }
 
 /// Awaits a future that must end soon; fails after a generous deadline.

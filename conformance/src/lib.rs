@@ -44,7 +44,7 @@ pub mod sim;
 pub mod sweep;
 
 #[cfg(feature = "suite")]
-pub use cx::{Cx, eventually, within};
+pub use cx::{Cx, cut_briefly, eventually, within};
 pub use fixture::{Client, Failure, Fixture, Lab, Link, Need, Opener, Rig, UrlFixture};
 #[cfg(feature = "suite")]
 pub use report::{Outcome, Report, Row};

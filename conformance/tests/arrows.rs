@@ -2,20 +2,15 @@
 //!
 //! Every rule says what to do where it is broken. The map is `ARCHITECTURE.md`, the reasons are in `docs/adr/`.
 
-use std::{
-    collections::BTreeSet,
-    env,
-    ffi::OsString,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeSet, env, ffi::OsString, fmt::Write as _, process::Command};
 
 use serde_json::Value;
 
 #[path = "arrows/licences.rs"]
 mod licences;
+mod workspace;
+
+use workspace::{files, read, root, shown};
 
 /// Most lines of a source file: one idea each.
 const LINES_MAX: usize = 420;
@@ -45,10 +40,6 @@ impl Package {
     fn is_backend(&self) -> bool {
         self.name.starts_with(BACKEND)
     }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace")
 }
 
 /// The cargo that runs this test.
@@ -87,34 +78,6 @@ fn packages() -> Vec<Package> {
 
 fn package(name: &str) -> Package {
     packages().into_iter().find(|package| package.name == name).expect(name)
-}
-
-/// All files below `dir` of one of the extensions; what is built, fetched or hidden is left out.
-fn files(dir: &Path, extensions: &[&str]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("a readable directory") {
-        let path = entry.expect("a readable entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || name == "target" {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(files(&path, extensions));
-        } else if extensions.iter().any(|wanted| path.extension().is_some_and(|own| own == *wanted)) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
-/// The path as people write it, from the root of the repository.
-fn shown(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 /// The code of a source without its comments and its unit tests, by line number.

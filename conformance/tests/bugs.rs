@@ -3,12 +3,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
     time::Duration,
 };
 
 use coord_api::kit::{Backoff, Runtime};
+
+mod workspace;
+
+use workspace::{files, read, root, shown};
 
 /// The bugs that concern locks, elections, watches, sessions and the other recipes.
 #[rustfmt::skip]
@@ -23,10 +25,6 @@ const IDS: &[u32] = &[
     298, 299, 301, 302, 304, 305, 307, 308, 310, 311, 313, 314, 316, 317, 319, 320, 322,
 ];
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace")
-}
-
 /// A row of the page.
 struct Row {
     id: u32,
@@ -35,7 +33,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let page = fs::read_to_string(root().join("docs/bugs.md")).expect("the page");
+    let page = read(&root().join("docs/bugs.md"));
     let rows = page.lines().filter(|line| line.starts_with("| BB-")).map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         let [id, wrong, links, ours] = cells[..] else { panic!("not four cells: {line}") };
@@ -49,24 +47,6 @@ fn rows() -> Vec<Row> {
 /// The tests that a row names, as file and function.
 fn tests(ours: &str) -> Vec<(&str, &str)> {
     ours.split('`').skip(1).step_by(2).filter_map(|code| code.split_once(".rs::")).collect()
-}
-
-/// All Rust files of the workspace.
-fn sources(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("a readable directory") {
-        let path = entry.expect("a readable entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || name == "target" {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The bugs that the comments of a file name, each with the function below the comment.
@@ -113,7 +93,7 @@ fn every_test_on_the_page_exists() {
         for (file, name) in tests(&row.ours) {
             let source = files.entry(file).or_insert_with(|| {
                 let path = root().join(format!("{file}.rs"));
-                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+                read(&path)
             });
             assert!(source.contains(&format!("fn {name}(")), "BB-{:03}: no {name} in {file}.rs", row.id);
         }
@@ -124,9 +104,9 @@ fn every_test_on_the_page_exists() {
 fn a_test_that_names_a_bug_is_on_the_page() {
     let page: BTreeMap<u32, String> = rows().into_iter().map(|row| (row.id, row.ours)).collect();
     let mut names = 0;
-    for path in sources(root()) {
-        let source = fs::read_to_string(&path).expect("a readable file");
-        let file = path.strip_prefix(root()).expect("inside").display().to_string();
+    for path in files(root(), &["rs"]) {
+        let source = read(&path);
+        let file = shown(&path);
         for (id, name) in named(&source).into_iter().filter(|(id, _)| page.contains_key(id)) {
             names += 1;
             assert!(

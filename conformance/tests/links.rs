@@ -6,28 +6,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace")
-}
+mod workspace;
 
-/// All Markdown files; what is built, fetched or hidden is left out.
-fn pages(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("a readable directory") {
-        let path = entry.expect("a readable entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || name == "target" {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(pages(&path));
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path);
-        }
-    }
-    found.sort();
-    found
-}
+use workspace::{files, read, root, shown};
 
 /// The lines outside of fenced code, each with its number.
 fn prose(text: &str) -> Vec<(usize, &str)> {
@@ -136,14 +117,14 @@ fn trouble(page: &Path, target: &str) -> Option<String> {
 fn every_link_leads_somewhere() {
     let mut broken = Vec::new();
     let mut seen = 0;
-    let pages = pages(root());
+    let pages = files(root(), &["md"]);
     for page in &pages {
-        let text = fs::read_to_string(page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        let text = read(page);
         for (number, line) in prose(&text) {
             for target in targets(line) {
                 seen += 1;
                 if let Some(why) = trouble(page, &target) {
-                    let page = page.strip_prefix(root()).unwrap_or(page).display();
+                    let page = shown(page);
                     broken.push(format!("{page}:{number}: {target}: {why}"));
                 }
             }
@@ -155,7 +136,7 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn the_readme_shows_the_figures_of_the_suite() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let read = |name: &str| read(&root().join(name));
     let (readme, matrix) = (read("README.md"), read("docs/compatibility.md"));
     let (_, marked) =
         readme.split_once("<!-- figures: begin").expect("README.md marks where the figures begin");

@@ -11,7 +11,7 @@ use super::{
     election::{DIR, elected, ids, stand},
     lock::entries,
 };
-use crate::{CaseResult, Client, Cx, Failure, eventually, within};
+use crate::{CaseResult, Client, Cx, Failure, cut_briefly, eventually, within};
 
 cases!("election_faults", needs Link:
     a_cut_off_leader_knows_before_the_next_leads,
@@ -147,13 +147,7 @@ async fn a_short_cut_costs_the_leader_nothing(cx: Arc<Cx>) -> CaseResult {
     let one = candidate(&a, "one", Duration::from_secs(12))?;
     let leadership = one.leadership().await?;
     let waiting = stand(&b.coord, &candidate(&b, "two", Cx::LONG)?, 1).await?;
-    let mut states = leadership.session().states();
-    a.link.blackhole().await;
-    within("suspended", states.wait_for(|state| *state == coord_api::SessionState::Suspended))
-        .await?
-        .expect("alive");
-    a.link.heal().await;
-    within("live", states.wait_for(|state| *state == coord_api::SessionState::Live)).await?.expect("alive");
+    cut_briefly(&*a.link, leadership.session()).await?;
     assert!(one.is_leader() && !waiting.is_finished());
     eventually("both agree who leads", || async {
         Ok(leadership.check().await.is_ok() && ids(&b.coord).await? == ["one", "two"])

@@ -7,6 +7,7 @@ use coord_recipes::{
     Hold, Lock, LockGuard, MultiGuard, MultiLock, Owner, Permit, ReadGuard, ReentrantGuard, ReentrantLock,
     RwLock, Semaphore, SharedGuard, SharedLock, WriteGuard,
 };
+use tokio::task::JoinHandle;
 
 use super::lock::entries;
 use crate::{CaseResult, Failure, eventually};
@@ -57,6 +58,19 @@ impl Kind {
             Self::Permit => Door::Permits(Semaphore::open(session, "/one/x", 1).await?, 1),
             Self::Permits => Door::Permits(Semaphore::open(session, "/three/x", 3).await?, 3),
         })
+    }
+
+    /// Somebody holds against this kind with `holding`, and one of this kind waits behind it with `waiting`.
+    pub(super) async fn contend(
+        self,
+        holding: &Session,
+        waiting: &Session,
+    ) -> std::result::Result<(Held, JoinHandle<Result<Held>>), Failure> {
+        let held = self.rival().door(holding).await?.acquire().await?;
+        let door = self.door(waiting).await?;
+        let waiter = tokio::spawn(async move { door.acquire().await });
+        self.stand(holding.coord(), self.width() + 1).await?;
+        Ok((held, waiter))
     }
 
     /// The directories of its lines.

@@ -6,7 +6,7 @@ use coord_api::{ErrorKind, Freshness, Lifetime, Outcome, SessionState};
 use tokio::time::Instant;
 
 use super::watch::Follower;
-use crate::{CaseResult, Cx, eventually, within};
+use crate::{CaseResult, Cx, cut_briefly, eventually, within};
 
 cases!("faults", needs Link:
     a_cut_off_session_is_suspended_then_lost_before_its_keys_go,
@@ -70,11 +70,7 @@ async fn a_session_survives_a_cut_shorter_than_its_ttl(cx: Arc<Cx>) -> CaseResul
     let client = cx.client(&rig).await?;
     let session = client.coord.session(Duration::from_secs(10)).await?;
     session.coord().create("/eph", "", Lifetime::Session).await?.expect("new");
-    let mut states = session.states();
-    client.link.blackhole().await;
-    within("suspended", states.wait_for(|state| *state == SessionState::Suspended)).await?.expect("alive");
-    client.link.heal().await;
-    within("live again", states.wait_for(|state| *state == SessionState::Live)).await?.expect("alive");
+    cut_briefly(&*client.link, &session).await?;
     assert!(session.is_valid());
     eventually("the key is still there", || async {
         match session.coord().get("/eph").await {

@@ -105,10 +105,7 @@ async fn dropping_at_any_await_point_leaves_nothing_behind(cx: Arc<Cx>) -> CaseR
 async fn a_dropped_guard_releases_also_without_a_runtime(cx: Arc<Cx>) -> CaseResult {
     let (a, b) = (cx.session().await?, cx.session().await?);
     for kind in Kind::ALL {
-        let held = kind.rival().door(&a).await?.acquire().await?;
-        let door = kind.door(&b).await?;
-        let waiter = tokio::spawn(async move { door.acquire().await });
-        kind.stand(a.coord(), kind.width() + 1).await?;
+        let (held, waiter) = kind.contend(&a, &b).await?;
         std::thread::spawn(move || drop(held)).join().expect("dropping does not panic");
         within(&format!("{kind:?}: the waiter"), waiter).await?.expect("no panic")?.release().await?;
         kind.stand(a.coord(), 0).await?;
@@ -137,10 +134,7 @@ async fn a_waiter_whose_session_ends_is_told(cx: Arc<Cx>) -> CaseResult {
     let a = cx.session().await?;
     for kind in Kind::ALL {
         let b = cx.session().await?;
-        let held = kind.rival().door(&a).await?.acquire().await?;
-        let door = kind.door(&b).await?;
-        let waiter = tokio::spawn(async move { door.acquire().await });
-        kind.stand(a.coord(), kind.width() + 1).await?;
+        let (held, waiter) = kind.contend(&a, &b).await?;
         b.close().await?;
         let error =
             within("the waiter is told", waiter).await?.expect("no panic").expect_err("its session is over");

@@ -79,10 +79,7 @@ async fn a_cut_off_waiter_loses_its_place_and_is_told(cx: Arc<Cx>) -> CaseResult
         if kind == Kind::Write {
             continue; // its line is the reader's
         }
-        let held = kind.rival().door(&holding).await?.acquire().await?;
-        let door = kind.door(&waiting).await?;
-        let waiter = tokio::spawn(async move { door.acquire().await });
-        kind.stand(&b.coord, kind.width() + 1).await?;
+        let (held, waiter) = kind.contend(&holding, &waiting).await?;
         waiters.push((kind, held, waiter));
     }
     a.link.blackhole().await;
@@ -189,10 +186,7 @@ async fn a_broken_connection_loses_neither_place_nor_hold(cx: Arc<Cx>) -> CaseRe
         if kind == Kind::Write {
             continue; // its line is the reader's
         }
-        let held = kind.rival().door(&session_a).await?.acquire().await?;
-        let door = kind.door(&session_b).await?;
-        let waiter = tokio::spawn(async move { door.acquire().await });
-        kind.stand(&b.coord, kind.width() + 1).await?;
+        let (held, waiter) = kind.contend(&session_a, &session_b).await?;
         pairs.push((kind, held, waiter));
     }
     for _ in 0..2 {

@@ -22,10 +22,7 @@ async fn holds_and_places_survive_a_restart_of_the_server(cx: Arc<Cx>) -> CaseRe
         if kind == Kind::Write {
             continue; // its line is the reader's
         }
-        let held = kind.rival().door(&session_a).await?.acquire().await?;
-        let door = kind.door(&session_b).await?;
-        let waiter = tokio::spawn(async move { door.acquire().await });
-        kind.stand(&b.coord, kind.width() + 1).await?;
+        let (held, waiter) = kind.contend(&session_a, &session_b).await?;
         pairs.push((kind, held, waiter));
     }
     rig.kill().await?;

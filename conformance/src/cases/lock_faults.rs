@@ -7,7 +7,7 @@ use coord_recipes::Lock;
 use tokio::time::Instant;
 
 use super::lock::{entries, queue_up};
-use crate::{CaseResult, Cx, eventually, within};
+use crate::{CaseResult, Cx, cut_briefly, eventually, within};
 
 cases!("lock_faults", needs Link:
     a_cut_off_holder_knows_before_the_next_is_granted,
@@ -57,13 +57,7 @@ async fn a_holder_behind_a_cut_that_heals_in_time_keeps_the_lock(cx: Arc<Cx>) ->
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
     let session = a.coord.session(Duration::from_secs(10)).await?;
     let guard = Lock::new(&session, "/locks/x")?.acquire().await?;
-    let mut states = session.states();
-    a.link.blackhole().await;
-    within("suspended", states.wait_for(|state| *state == coord_api::SessionState::Suspended))
-        .await?
-        .expect("alive");
-    a.link.heal().await;
-    within("live", states.wait_for(|state| *state == coord_api::SessionState::Live)).await?.expect("alive");
+    cut_briefly(&*a.link, &session).await?;
     assert!(guard.is_valid());
     eventually("the store confirms it", || async {
         match guard.check().await {

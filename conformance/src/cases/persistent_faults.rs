@@ -7,7 +7,7 @@ use coord_recipes::{PersistentEphemeral, RegistrationState, SessionKeeper};
 use tokio::time::Instant;
 
 use super::persistent::{has, value};
-use crate::{CaseResult, Client, Cx, eventually, within};
+use crate::{CaseResult, Client, Cx, cut_briefly, eventually, within};
 
 cases!("persistent_faults", needs Link:
     a_cut_past_the_ttl_brings_the_latest_data_back,
@@ -61,13 +61,7 @@ async fn a_cut_shorter_than_the_ttl_changes_nothing(cx: Arc<Cx>) -> CaseResult {
     within("registered", one.registered()).await??;
     let latest = b.coord.clone().with_freshness(Freshness::Latest);
     let before = latest.get(KEY).await?.expect("registered").meta;
-    let mut states = keeper.session().await?.states();
-    a.link.blackhole().await;
-    within("suspended", states.wait_for(|state| *state == coord_api::SessionState::Suspended))
-        .await?
-        .expect("alive");
-    a.link.heal().await;
-    within("live", states.wait_for(|state| *state == coord_api::SessionState::Live)).await?.expect("alive");
+    cut_briefly(&*a.link, &keeper.session().await?).await?;
     within("written", one.set("2")).await??;
     let after = latest.get(KEY).await?.expect("registered").meta;
     assert_eq!((before.created, before.owner), (after.created, after.owner));

@@ -7,7 +7,7 @@ use coord_recipes::{Candidate, CandidateOptions, Election as Look, Leadership, S
 use futures::StreamExt;
 
 use super::{
-    HOLD_RULES,
+    hold_rules_and,
     holding::{Asking, end, entry_in},
     of_holds,
 };
@@ -24,15 +24,7 @@ use crate::{
 };
 
 const NAME: &str = "/elections/one";
-const RULES: &[(&str, Rule)] = &[
-    HOLD_RULES[0],
-    HOLD_RULES[1],
-    HOLD_RULES[2],
-    HOLD_RULES[3],
-    HOLD_RULES[4],
-    HOLD_RULES[5],
-    ("epochs", election),
-];
+const RULES: &[(&str, Rule)] = &hold_rules_and(("epochs", election));
 
 /// Candidates that lead, resign, and hand over; each also watches who leads.
 pub(super) static SCENARIO: Scenario = Scenario {

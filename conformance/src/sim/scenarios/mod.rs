@@ -51,7 +51,7 @@ pub static ALL: &[&Scenario] = &[
 /// The rules of every recipe.
 const BASE: [(&str, Rule); 2] = [("well formed", well_formed), ("nothing left over", nothing_left)];
 /// The rules of every recipe with guards.
-const HOLD_RULES: &[(&str, Rule)] = &[
+const HOLD_RULES: [(&str, Rule); 6] = [
     BASE[0],
     BASE[1],
     ("exclusion", exclusion),
@@ -59,6 +59,13 @@ const HOLD_RULES: &[(&str, Rule)] = &[
     ("first come, first served", fifo),
     ("one grant a release", one_grant_a_release),
 ];
+
+/// The same, and one that is the recipe's own.
+const fn hold_rules_and(own: (&'static str, Rule)) -> [(&'static str, Rule); 7] {
+    let [well_formed, nothing_left, exclusion, tokens, fifo, one_grant] = HOLD_RULES;
+    [well_formed, nothing_left, exclusion, tokens, fifo, one_grant, own]
+}
+
 /// Rules that look at the whole history and count nothing.
 pub(super) const QUIET: &[&str] = &["well formed", "nothing left over"];
 
@@ -85,7 +92,7 @@ const fn of_holds(
         client,
         last_look: no_last_look,
         keeps: keeps_nothing,
-        rules: HOLD_RULES,
+        rules: &HOLD_RULES,
         quiet: &[],
     }
 }

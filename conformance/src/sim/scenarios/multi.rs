@@ -6,7 +6,7 @@ use coord_api::{Dir, Entry, Session};
 use coord_recipes::MultiLock;
 
 use super::{
-    HOLD_RULES,
+    hold_rules_and,
     holding::{Asking, Patience, rounds},
     of_holds,
 };
@@ -20,15 +20,7 @@ use crate::{
 };
 
 const NAMES: &[&str] = &["/multi/a", "/multi/b", "/multi/c"];
-const RULES: &[(&str, Rule)] = &[
-    HOLD_RULES[0],
-    HOLD_RULES[1],
-    HOLD_RULES[2],
-    HOLD_RULES[3],
-    HOLD_RULES[4],
-    HOLD_RULES[5],
-    ("all or none", multi),
-];
+const RULES: &[(&str, Rule)] = &hold_rules_and(("all or none", multi));
 
 /// Clients that want two or three locks of three, named in any order.
 pub(super) static SCENARIO: Scenario = Scenario {

@@ -4,7 +4,7 @@ use coord_api::{Entry, Session};
 use coord_recipes::{Owner, ReentrantLock};
 
 use super::{
-    HOLD_RULES,
+    hold_rules_and,
     holding::{Asking, Patience, end, entry_in, hold, rounds},
     of_holds,
 };
@@ -18,15 +18,7 @@ use crate::{
 };
 
 const NAME: &str = "/locks/again";
-const RULES: &[(&str, Rule)] = &[
-    HOLD_RULES[0],
-    HOLD_RULES[1],
-    HOLD_RULES[2],
-    HOLD_RULES[3],
-    HOLD_RULES[4],
-    HOLD_RULES[5],
-    ("re-entry", re_entry),
-];
+const RULES: &[(&str, Rule)] = &hold_rules_and(("re-entry", re_entry));
 
 /// Owners who take what they have once more, and give it back in any order.
 pub(super) static SCENARIO: Scenario = Scenario {
