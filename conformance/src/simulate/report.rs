@@ -165,7 +165,8 @@ impl Report {
     fn scenarios(&self) -> String {
         let mut page = String::from("## Scenarios\n\n");
         page += "*Judged* counts the facts that a rule looked at, *contended* those that could have gone wrong by the \
-                 doing of\nothers. A scenario in which either is nothing fails.\n\n";
+                 doing of\nothers. A rule that judged nothing fails the run, and so does one that found nothing contended, but for \
+                 those that one\nclient alone can break.\n\n";
         page += "| scenario | shows | histories | simulated | calls | unknown | judged | contended | violations |\n";
         page += "|---|---|--:|--:|--:|--:|--:|--:|--:|\n";
         for one in &self.outcomes {
