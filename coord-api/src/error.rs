@@ -25,6 +25,10 @@ pub enum ErrorKind {
     NotHolder,
     /// A token or epoch is smaller than one that was seen before: it comes from a holder of the past. Nothing changed.
     StaleToken,
+    /// Somebody else changed it first. Nothing changed by the call: look at what is there now, and decide again.
+    Conflict,
+    /// What the call names is not there, or no longer. Nothing changed.
+    NotFound,
     /// The store cannot be reached, has no quorum, or refuses for now.
     Unavailable,
     /// The deadline passed first.
@@ -55,6 +59,8 @@ impl ErrorKind {
             Self::LockLost => "lock-lost",
             Self::NotHolder => "not-holder",
             Self::StaleToken => "stale-token",
+            Self::Conflict => "conflict",
+            Self::NotFound => "not-found",
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",
             Self::Unauthenticated => "unauthenticated",

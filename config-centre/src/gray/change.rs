@@ -28,6 +28,22 @@ pub enum Alternative {
 }
 
 impl Alternative {
+    /// Whether it can stand in for a main release that holds this.
+    pub(crate) const fn fits(&self, main: &Content) -> bool {
+        matches!(
+            (self, main),
+            (Self::Items { .. }, Content::Items(_)) | (Self::Release(_), Content::Document { .. })
+        )
+    }
+
+    /// The release that it points at, if it does.
+    pub(crate) const fn release(&self) -> Option<&ReleaseRef> {
+        match self {
+            Self::Release(release) => Some(release),
+            Self::Items { .. } => None,
+        }
+    }
+
     /// The content with the changes; unchanged by a [`Release`](Alternative::Release), which is content of its own.
     pub(crate) fn over(&self, content: &Content) -> Content {
         match (self, content) {

@@ -3,7 +3,7 @@
 use crate::model::{Head, Identity};
 
 /// Who falls under which rule of a head.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preview {
     /// One for each instance, in the order in which they were given.

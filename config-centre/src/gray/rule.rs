@@ -6,7 +6,7 @@ use coord_api::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Alternative, Network, Percent};
-use crate::model::Identity;
+use crate::model::{Content, Identity};
 
 /// Most rules of one namespace.
 const RULES_MAX: usize = 64;
@@ -25,6 +25,23 @@ pub struct Gray {
 impl Gray {
     pub(crate) const fn new(rule: Rule, change: Alternative) -> Self {
         Self { rule, change }
+    }
+
+    /// Refuses a rule that gives nothing of its own, or something that cannot stand in for the main release.
+    pub(crate) fn check(&self, main: &Content) -> Result<()> {
+        let wrong = |message: &'static str| Error::invalid(message).with_context("rule", &self.rule.id);
+        match &self.change {
+            Alternative::Items { set, remove } if set.is_empty() && remove.is_empty() => {
+                Err(wrong("a gray rule changes nothing"))
+            }
+            Alternative::Items { set, .. } if set.contains_key("") => Err(wrong("an item has an empty key")),
+            change if !change.fits(main) => {
+                let message =
+                    "a gray rule changes items of a release of items, or gives a document for a document";
+                Err(wrong(message).with_context("kind", main.kind()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     Content, Digest, Generation, Identity, Operation, Provenance, Release, ReleaseRef, ReleaseVersion,
     Stored, read, write,
 };
-use crate::gray::{Alternative, Gray};
+use crate::gray::Gray;
 
 /// Largest head, in bytes: every consumer reads it after every change.
 const HEAD_MAX: usize = 64 * 1024;
@@ -82,10 +82,7 @@ impl Head {
     /// The release that this instance has to read.
     #[must_use]
     pub fn release_for(&self, instance: &Identity) -> &ReleaseRef {
-        match self.rule_for(instance).map(|gray| &gray.change) {
-            Some(Alternative::Release(release)) => release,
-            Some(Alternative::Items { .. }) | None => &self.main,
-        }
+        self.rule_for(instance).and_then(|gray| gray.change.release()).unwrap_or(&self.main)
     }
 
     /// What holds for this instance, out of the release that [`release_for`](Self::release_for) named.
@@ -99,10 +96,7 @@ impl Head {
 
     /// Every release that it points at.
     pub fn releases(&self) -> impl Iterator<Item = &ReleaseRef> {
-        let grays = self.grays.iter().filter_map(|gray| match &gray.change {
-            Alternative::Release(release) => Some(release),
-            Alternative::Items { .. } => None,
-        });
+        let grays = self.grays.iter().filter_map(|gray| gray.change.release());
         std::iter::once(&self.main).chain(grays)
     }
 }

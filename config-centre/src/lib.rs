@@ -1,0 +1,33 @@
+//! A config centre, written once over the contract of `coord-api`.
+
+mod audit;
+mod centre;
+mod change;
+mod diff;
+mod draft;
+mod encrypt;
+mod gray;
+mod history;
+mod model;
+mod namespace;
+mod publish;
+mod releases;
+mod retention;
+mod secret;
+mod settle;
+
+pub use audit::{Audit, Broken};
+pub use centre::ConfigCentre;
+pub use diff::{Diff, ItemDiff, LineDiff, Side};
+pub use draft::{Draft, Saved};
+pub use encrypt::{Keyring, is_sealed};
+pub use gray::{Alternative, Gray, GrayContent, Matched, Network, Percent, Preview, Rule};
+pub use history::History;
+pub use model::{
+    Anchor, Content, Digest, Format, Generation, GrayChange, Head, Identity, LogEntry, Operation, Provenance,
+    Release, ReleaseRef, ReleaseVersion, WallTime,
+};
+pub use namespace::{Current, Namespace};
+pub use publish::{Conflict, Edit, Edited, Expected};
+pub use retention::{Collected, Retention};
+pub use secret::{MASK, holds_secret, looks_secret, masked};
