@@ -108,9 +108,10 @@ impl Core {
     }
 }
 
-/// Whether a node is a key with a value, which one below would hide. An empty one may be a directory of Curator's.
+/// Whether a node is a key with a value, which one below would hide. An empty one may be a directory of Curator's; and one
+/// with children is a directory whatever it holds: Dubbo's clients leave their address in theirs.
 fn holds_value(value: &[u8], node: &Node) -> bool {
-    node.owner != 0 || (!value.is_empty() && value != SENTINEL)
+    node.owner != 0 || (node.children == 0 && !value.is_empty() && value != SENTINEL)
 }
 
 /// Refuses a transaction that writes a key and another above it.
@@ -149,6 +150,23 @@ mod tests {
         assert!(error.to_string().contains("key=/a/b") && error.to_string().contains("other=/a"), "{error}");
         let apart = Txn::new().put(key("/a/b"), "1").put(key("/a/bc"), "2").delete(key("/a"));
         check_leaves(apart.ops()).unwrap();
+    }
+
+    #[test]
+    fn a_directory_may_hold_what_others_left_in_it() {
+        let at = coord_api::Revision::new(7);
+        let node = |children, owner| Node {
+            created: at,
+            modified: at,
+            children_modified: at,
+            version: 0,
+            owner,
+            children,
+        };
+        assert!(holds_value(b"10.0.0.1", &node(0, 0)));
+        assert!(!holds_value(b"10.0.0.1", &node(1, 0)));
+        assert!(!holds_value(b"", &node(0, 0)) && !holds_value(SENTINEL, &node(0, 0)));
+        assert!(holds_value(b"", &node(0, 5)), "an ephemeral node never has children");
     }
 
     #[test]
