@@ -3,6 +3,7 @@
 mod event;
 mod feed;
 mod file;
+mod rules;
 mod view;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -17,6 +18,7 @@ use feed::Shared;
 use file::ListFile;
 
 pub use event::{DiscoveryEvent, DiscoveryState, Snapshot};
+pub(crate) use view::View;
 
 /// How a service is discovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -159,10 +159,10 @@ impl Instance {
         }
     }
 
-    /// Sets the payload, as JSON.
+    /// Sets the payload, as JSON. `null` stands for none.
     #[must_use]
     pub fn with_payload_json(self, payload: Value) -> Self {
-        self.set(|data| data.payload = Some(payload))
+        self.set(|data| data.payload = Some(payload).filter(|payload| !payload.is_null()))
     }
 
     /// Sets how long it stays.

@@ -9,7 +9,10 @@ use coord_api::{
 use coord_recipes::{PersistentEphemeral, SessionKeeper};
 use futures::{StreamExt, future::join_all};
 
-use crate::{Discovery, DiscoveryOptions, Instance, Kind, Layout, NativeLayout, Registration, permanent};
+use crate::{
+    Discovery, DiscoveryOptions, Instance, Kind, Layout, NativeLayout, Registration, discovery::View,
+    permanent,
+};
 
 /// Services and their instances, below one directory of a store.
 ///
@@ -41,13 +44,13 @@ pub struct Registry {
 }
 
 /// What a read of a service found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Found {
     /// The instances, by key.
-    pub instances: Vec<Instance>,
+    pub instances: Arc<[Instance]>,
     /// Why other entries were skipped: [`Malformed`](ErrorKind::Malformed), with the key.
-    pub problems: Vec<Error>,
+    pub problems: Vec<Arc<Error>>,
 }
 
 impl Registry {
@@ -212,14 +215,9 @@ impl Registry {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn instances(&self, service: &str) -> Result<Found> {
-        let mut found = Found::default();
-        for entry in self.entries(service).await? {
-            match self.layout.decode(&self.root, service, &entry) {
-                Ok(instance) => found.instances.extend(instance),
-                Err(error) => found.problems.push(error),
-            }
-        }
-        Ok(found)
+        let mut view = View::new(self, service, None);
+        view.load(self.entries(service).await?);
+        Ok(Found { instances: view.list(), problems: view.problems() })
     }
 
     /// The names of the services, in order. One round trip. A service without instances may still be among them.

@@ -43,8 +43,7 @@ struct Inner {
 
 impl Shared {
     pub(super) fn new(registry: &Registry, service: &str, options: &DiscoveryOptions) -> Self {
-        let layout = registry.shared_layout();
-        let view = View::new(layout, registry.root().clone(), service.to_owned(), options.protect_empty);
+        let view = View::new(registry, service, options.protect_empty);
         let (cache, true_at) = (CacheState::Loading, Instant::now());
         Self {
             inner: Mutex::new(Inner { view, cache, true_at, older: Duration::ZERO, file_problem: None }),

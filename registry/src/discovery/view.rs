@@ -10,8 +10,8 @@ use coord_api::{Dir, Entry, Error, Key, Revision};
 use coord_recipes::{CacheEvent, Change};
 use tokio::time::Instant;
 
-use super::DiscoveryEvent;
-use crate::{Instance, Layout, Status};
+use super::{DiscoveryEvent, rules::Rules};
+use crate::{Instance, Layout, Registry, Status};
 
 /// What went within this time before the list became empty is one event, and is protected together: sessions that a
 /// store loses all at once end one after the other.
@@ -19,13 +19,14 @@ const BURST: Duration = Duration::from_secs(10);
 
 /// The instances of a service, as the watch has told them so far.
 #[derive(Debug)]
-pub(super) struct View {
+pub(crate) struct View {
     layout: Arc<dyn Layout>,
     root: Dir,
     service: String,
     /// How long a list is shown that is not true any more, when the service becomes empty.
     protect: Option<Duration>,
     live: BTreeMap<Key, Known>,
+    rules: Rules,
     /// How many of `live` are shown.
     shown: usize,
     loaded: bool,
@@ -41,7 +42,7 @@ pub(super) struct View {
 #[derive(Debug)]
 struct Known {
     created: Revision,
-    /// What it says, or said before it became malformed.
+    /// What it says itself, or said before it became malformed.
     instance: Option<Instance>,
     problem: Option<Arc<Error>>,
 }
@@ -54,18 +55,14 @@ struct Instead {
 }
 
 impl View {
-    pub(super) fn new(
-        layout: Arc<dyn Layout>,
-        root: Dir,
-        service: String,
-        protect: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(registry: &Registry, service: &str, protect: Option<Duration>) -> Self {
         Self {
-            layout,
-            root,
-            service,
+            layout: registry.shared_layout(),
+            root: registry.root().clone(),
+            service: service.to_owned(),
             protect,
             live: BTreeMap::new(),
+            rules: Rules::default(),
             shown: 0,
             loaded: false,
             instead: None,
@@ -75,15 +72,16 @@ impl View {
     }
 
     /// What is shown. Made once for all who ask between two changes.
-    pub(super) fn list(&mut self) -> Arc<[Instance]> {
+    pub(crate) fn list(&mut self) -> Arc<[Instance]> {
         if let Some(instead) = &self.instead {
             return Arc::clone(&instead.list);
         }
-        let live = &self.live;
-        let list = self.list.get_or_insert_with(|| {
-            live.values().filter_map(|known| known.instance.clone()).collect::<Vec<_>>().into()
-        });
-        Arc::clone(list)
+        if let Some(list) = &self.list {
+            return Arc::clone(list);
+        }
+        let said = self.live.values().filter_map(|known| known.instance.clone());
+        let list = said.map(|instance| self.rules.apply(instance)).collect();
+        Arc::clone(self.list.insert(list))
     }
 
     /// Whether the store has told its list.
@@ -102,7 +100,7 @@ impl View {
     }
 
     /// Why keys are not shown as they are, by key.
-    pub(super) fn problems(&self) -> Vec<Arc<Error>> {
+    pub(crate) fn problems(&self) -> Vec<Arc<Error>> {
         self.live.values().filter_map(|known| known.problem.clone()).collect()
     }
 
@@ -130,8 +128,7 @@ impl View {
         let (first, before) = (!self.loaded, self.shown);
         let told = match event {
             CacheEvent::Initialized { entries } => {
-                self.loaded = true;
-                entries.into_iter().for_each(|entry| drop(self.put(entry)));
+                self.load(entries);
                 self.resync()
             }
             CacheEvent::Changed(change) => self.change(change, now).into_iter().collect(),
@@ -157,8 +154,19 @@ impl View {
             }
             None if first => vec![DiscoveryEvent::Initial(self.list())],
             None if before > 0 && self.shown == 0 && self.protect_gone(now) => self.resync(),
+            None if self.rules.changed() => {
+                self.list = None;
+                self.resync()
+            }
             None => told,
         }
+    }
+
+    /// Takes everything that there is at first.
+    pub(crate) fn load(&mut self, entries: Vec<Entry>) {
+        self.loaded = true;
+        entries.into_iter().for_each(|entry| drop(self.put(entry)));
+        self.rules.changed();
     }
 
     fn resync(&mut self) -> Vec<DiscoveryEvent> {
@@ -169,9 +177,13 @@ impl View {
         let key = change.key().clone();
         let (before, after) = match change {
             Change::Put { new, .. } => self.put(new),
-            Change::Delete { .. } => (self.take(&key), None),
+            Change::Delete { .. } => {
+                self.rules.remove(&key);
+                (self.take(&key), None)
+            }
         };
-        match (before, after) {
+        let ruled = |said: Option<Instance>| said.map(|instance| self.rules.apply(instance));
+        match (ruled(before), ruled(after)) {
             (None, Some(after)) => Some(DiscoveryEvent::Added(after)),
             (Some(before), Some(after)) if before == after => None,
             (Some(before), Some(after)) => Some(DiscoveryEvent::Updated { before, after }),
@@ -188,14 +200,14 @@ impl View {
         }
     }
 
-    /// Takes an entry as it is now; gives what its key showed and what it shows.
+    /// Takes an entry as it is now; gives what its key said and what it says.
     fn put(&mut self, entry: Entry) -> (Option<Instance>, Option<Instance>) {
         let (key, created) = (entry.key.clone(), entry.meta.created);
         let before = self.live.get(&key).map(|known| (known.created, known.instance.clone()));
         let shown = before.as_ref().and_then(|(_, instance)| instance.clone());
         let (instance, problem) = match self.layout.decode(&self.root, &self.service, &entry) {
             Ok(Some(instance)) => (Some(instance), None),
-            Ok(None) => return (self.take(&key), None),
+            Ok(None) => return (self.put_rule(&entry), None),
             Err(error) => {
                 tracing::warn!(%key, %error, "an entry of a service is no instance");
                 // What the same incarnation said last stays in force.
@@ -208,6 +220,23 @@ impl View {
         self.shown -= usize::from(shown.is_some());
         self.live.insert(key, Known { created, instance: instance.clone(), problem });
         (shown, instance)
+    }
+
+    /// Takes an entry that is no instance, perhaps a rule; gives what its key said.
+    fn put_rule(&mut self, entry: &Entry) -> Option<Instance> {
+        let said = self.take(&entry.key);
+        match self.layout.rule(&self.root, &self.service, entry) {
+            Ok(Some(rule)) => self.rules.insert(entry.key.clone(), rule),
+            Ok(None) => self.rules.remove(&entry.key),
+            // A rule that was there stays in force.
+            Err(error) => {
+                tracing::warn!(key = %entry.key, %error, "an entry of a service is no rule");
+                let problem = Some(Arc::new(error));
+                let known = Known { created: entry.meta.created, instance: None, problem };
+                self.live.insert(entry.key.clone(), known);
+            }
+        }
+        said
     }
 
     fn take(&mut self, key: &Key) -> Option<Instance> {
