@@ -1,6 +1,8 @@
 //! Where the instances of a service are, and how they are written.
 
+mod dubbo;
 mod native;
+mod xdiscovery;
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +11,9 @@ use coord_api::{Dir, Entry, Error, ErrorKind, Key, Result};
 
 use crate::Instance;
 
+pub use dubbo::{DUBBO_PATH, DUBBO_PROTOCOL, DubboLayout, DubboRoute, DubboService, DubboUrl};
 pub use native::NativeLayout;
+pub use xdiscovery::{URI_SPEC, XDiscoveryLayout};
 
 /// How a registry is laid out in the store: which key an instance has, and what its value is.
 ///

@@ -46,7 +46,8 @@ pub(super) fn decode(segment: &str) -> Result<String> {
             _ => byte,
         });
     }
-    String::from_utf8(out).map_err(|error| malformed("the decoded bytes are not UTF-8", segment).with_source(error))
+    String::from_utf8(out)
+        .map_err(|error| malformed("the decoded bytes are not UTF-8", segment).with_source(error))
 }
 
 fn malformed(why: &'static str, segment: &str) -> Error {
@@ -65,7 +66,10 @@ mod tests {
     fn a_url_is_encoded_as_java_does() {
         // From `URLEncoder.encode(text, "UTF-8")` of a JDK 17.
         for (text, encoded) in [
-            ("dubbo://10.0.0.1:20880/com.foo.Bar?a=b&c=d e", "dubbo%3A%2F%2F10.0.0.1%3A20880%2Fcom.foo.Bar%3Fa%3Db%26c%3Dd+e"),
+            (
+                "dubbo://10.0.0.1:20880/com.foo.Bar?a=b&c=d e",
+                "dubbo%3A%2F%2F10.0.0.1%3A20880%2Fcom.foo.Bar%3Fa%3Db%26c%3Dd+e",
+            ),
             ("~!*'()-._+%", "%7E%21*%27%28%29-._%2B%25"),
             ("配置 ü\u{1f512}", "%E9%85%8D%E7%BD%AE+%C3%BC%F0%9F%94%92"),
             ("\0\n\u{7f}", "%00%0A%7F"),
@@ -98,7 +102,10 @@ mod tests {
                 (0..rng.random_range(0..8)).filter_map(|_| alphabet.choose(&mut rng)).collect();
             let encoded = encode(&text);
             assert_eq!(decode(&encoded).unwrap(), text);
-            assert!(encoded.bytes().all(|b| b.is_ascii_alphanumeric() || b"+%*-._".contains(&b)), "{encoded}");
+            assert!(
+                encoded.bytes().all(|b| b.is_ascii_alphanumeric() || b"+%*-._".contains(&b)),
+                "{encoded}"
+            );
             let before = seen.insert(encoded, text.clone());
             assert!(before.is_none_or(|before| before == text));
         }

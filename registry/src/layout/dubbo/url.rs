@@ -86,7 +86,8 @@ impl DubboUrl {
     /// What old providers call `default.weight` is found as `weight`, unless that is there too.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        let given = |name: &str| self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        let given =
+            |name: &str| self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty());
         given(name).or_else(|| given(&format!("default.{name}")))
     }
 
@@ -138,7 +139,8 @@ impl FromStr for DubboUrl {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        parse(text).ok_or_else(|| Error::new(ErrorKind::Malformed, "not a URL of Dubbo").with_context("url", text))
+        parse(text)
+            .ok_or_else(|| Error::new(ErrorKind::Malformed, "not a URL of Dubbo").with_context("url", text))
     }
 }
 

@@ -68,7 +68,7 @@ fn what_would_be_read_as_something_else_is_refused() {
 fn a_url_comes_back_or_is_refused() {
     let mut rng = StdRng::seed_from_u64(11);
     let alphabet: Vec<char> = "ab1 .:/?&=;@[]%+é漢\u{1f512}\n".chars().collect();
-    let mut text = |rng: &mut StdRng, most| -> String {
+    let text = |rng: &mut StdRng, most| -> String {
         (0..rng.random_range(0..most)).filter_map(|_| alphabet.choose(rng)).collect()
     };
     let (mut accepted, mut refused) = (0, 0);
