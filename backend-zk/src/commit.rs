@@ -122,7 +122,7 @@ impl Core {
         deadline: Instant,
         plan: &Plan,
     ) -> Result<Vec<MultiResult>, MultiFault> {
-        let acl = self.settings.acl;
+        let acl = self.settings.acl.clone();
         let part = |fault| match fault {
             Fault::Error(error) => MultiFault::Whole(Fault::Error(error)),
             answer => MultiFault::Part(0, answer),

@@ -123,7 +123,7 @@ pub(crate) fn warnings(settings: &Settings, facts: &ServerFacts) -> Vec<String> 
         warnings
             .push("the URL names one server: name all, or its loss lasts longer than sessions do".to_owned());
     }
-    if settings.acl == crate::driver::AclRule::Open {
+    if settings.acl.is_open() {
         warnings.push(
             "acl=open: every client of the server may read and change the nodes; see the option acl"
                 .to_owned(),

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use coord_api::{Config, Error, Host, OptionSpec, Result, Secret, kit::Runtime};
 
 use crate::{
-    driver::{AclRule, Connector, TlsFiles},
+    driver::{Connector, NodeAcl, TlsFiles},
     paths::Paths,
 };
 
@@ -25,6 +25,10 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         name: "acl",
         doc: "who may use the nodes we make: open, creator, or creator_world_read (open)",
     },
+    OptionSpec {
+        name: "acl_readers",
+        doc: "who may read them beside their creator: scheme:id, several with blanks between",
+    },
     OptionSpec { name: "base_session_ttl", doc: "the session of calls that have none of their own (10s)" },
 ];
 
@@ -34,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) hosts: Vec<(String, u16)>,
     pub(crate) connector: Connector,
     pub(crate) paths: Paths,
-    pub(crate) acl: AclRule,
+    pub(crate) acl: NodeAcl,
     pub(crate) base_ttl: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
@@ -59,7 +63,7 @@ impl Settings {
         };
         let acl = read_acl(config)?;
         let proves_identity = digest.is_some() || tls.as_ref().is_some_and(|tls| tls.identity.is_some());
-        if acl != AclRule::Open && !proves_identity {
+        if !acl.is_open() && !proves_identity {
             return Err(Error::config("this acl needs a user and password, or a client certificate")
                 .with_context("acl", config.options().get("acl").unwrap_or_default()));
         }
@@ -82,12 +86,29 @@ impl Settings {
     }
 }
 
-fn read_acl(config: &Config) -> Result<AclRule> {
-    match config.options().get("acl") {
-        None | Some("open") => Ok(AclRule::Open),
-        Some("creator") => Ok(AclRule::Creator),
-        Some("creator_world_read") => Ok(AclRule::CreatorWorldRead),
-        Some(other) => {
+fn read_acl(config: &Config) -> Result<NodeAcl> {
+    let options = config.options();
+    let rule = options.get("acl").unwrap_or("open");
+    let readers = options.get("acl_readers");
+    match (rule, readers) {
+        ("open", None) => Ok(NodeAcl::open()),
+        ("creator_world_read", None) => Ok(NodeAcl::creator([("world", "anyone")])),
+        ("creator", readers) => {
+            let readers = readers.unwrap_or_default().split_whitespace().map(|reader| {
+                let named =
+                    reader.split_once(':').filter(|(scheme, id)| !scheme.is_empty() && !id.is_empty());
+                named.ok_or_else(|| {
+                    Error::config("a reader is scheme:id, such as digest:user:hash")
+                        .with_context("acl_readers", reader)
+                })
+            });
+            Ok(NodeAcl::creator(readers.collect::<Result<Vec<_>>>()?))
+        }
+        ("open" | "creator_world_read", Some(_)) => {
+            Err(Error::config("acl_readers goes with acl=creator; everybody may read otherwise")
+                .with_context("acl", rule))
+        }
+        (other, _) => {
             Err(Error::config("an acl is open, creator or creator_world_read").with_context("acl", other))
         }
     }
@@ -157,6 +178,8 @@ mod tests {
     fn an_acl_that_names_nobody_is_refused() {
         assert!(refused("zk://h?acl=creator").contains("user"));
         assert!(refused("zk://u:p@h?acl=secret").contains("creator_world_read"));
+        assert!(refused("zk://u:p@h?acl_readers=digest:bob:hash").contains("acl=creator"));
+        assert!(refused("zk://u:p@h?acl=creator&acl_readers=bob").contains("scheme:id"));
         assert!(refused("zk://h?password=s3cret").contains("without a user"));
         assert!(refused("zk://u@h").contains("without a password"));
     }

@@ -5,7 +5,7 @@ use coord_api::Revision;
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
-use super::{AclRule, Conn, Effect, Fault, Node, revision};
+use super::{NodeAcl, Conn, Effect, Fault, Node, revision};
 
 /// Node kinds that coord makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +96,10 @@ impl Conn {
         path: String,
         value: Bytes,
         kind: NodeKind,
-        acl: AclRule,
+        acl: NodeAcl,
     ) -> Result<Node, Fault> {
         self.call(deadline, Effect::Write, move |client| async move {
-            let acls = acl.acls();
-            let options = kind.mode().with_acls((*acls).into());
+            let options = kind.mode().with_acls(acl.acls());
             let (stat, _) = client.create(&path, &value, &options).await?;
             Ok(Node::from_stat(&stat))
         })
@@ -114,12 +113,11 @@ impl Conn {
         prefix: String,
         value: Bytes,
         kind: NodeKind,
-        acl: AclRule,
+        acl: NodeAcl,
         list: Option<String>,
     ) -> Result<(Sequential, Option<Children>), Fault> {
         self.call(deadline, Effect::Write, move |client| async move {
-            let acls = acl.acls();
-            let options = kind.mode().with_acls((*acls).into());
+            let options = kind.mode().with_acls(acl.acls());
             // Order of calls is order of sending, and the server keeps it: the listing shows the node.
             let created = client.create(&prefix, &value, &options);
             let listed = list.as_deref().map(|dir| client.get_children(dir));

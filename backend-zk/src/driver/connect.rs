@@ -8,34 +8,41 @@ use zookeeper_client as zk;
 use super::{Conn, Effect, Role, errors::fault};
 
 /// Who may do what with the nodes that we make.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum AclRule {
+#[derive(Clone, Debug)]
+pub(crate) struct NodeAcl(Arc<[zk::Acl]>);
+
+impl NodeAcl {
     /// Everybody everything.
-    #[default]
-    Open,
-    /// Only the user that made a node.
-    Creator,
-    /// The user that made a node everything, everybody else reads.
-    CreatorWorldRead,
+    pub(crate) fn open() -> Self {
+        Self(Arc::new([all(zk::AuthId::anyone())]))
+    }
+
+    /// The user that made a node everything; these others, by scheme and id, read.
+    pub(crate) fn creator<'a>(readers: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let readers = readers
+            .into_iter()
+            .map(|(scheme, id)| zk::Acl::new(zk::Permission::READ, zk::AuthId::new(scheme, id)));
+        Self(std::iter::once(all(zk::AuthId::authed())).chain(readers).collect())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0
+            .iter()
+            .any(|acl| acl.permission() == zk::Permission::ALL && *acl.auth_id() == zk::AuthId::anyone())
+    }
+
+    pub(super) fn acls(&self) -> zk::Acls<'_> {
+        zk::Acls::new(&self.0)
+    }
+
+    /// A generous bound on what the ACL adds to a request, in bytes. The server knows the creator by a longer name.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|acl| 64 + acl.scheme().len() + acl.id().len()).sum()
+    }
 }
 
-impl AclRule {
-    pub(super) fn acls(self) -> Box<[zk::Acl]> {
-        let all = |id| zk::Acl::new(zk::Permission::ALL, id);
-        match self {
-            Self::Open => Box::new([all(zk::AuthId::anyone())]),
-            Self::Creator => Box::new([all(zk::AuthId::authed())]),
-            Self::CreatorWorldRead => Box::new([
-                all(zk::AuthId::authed()),
-                zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone()),
-            ]),
-        }
-    }
-
-    /// A generous bound on what the ACL adds to a request, in bytes.
-    pub(crate) const fn bytes(self) -> usize {
-        64
-    }
+fn all(id: zk::AuthId) -> zk::Acl {
+    zk::Acl::new(zk::Permission::ALL, id)
 }
 
 /// PEM texts for TLS.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
-use super::{AclRule, Conn, Effect, Fault, Node, calls::NodeKind, errors::fault};
+use super::{NodeAcl, Conn, Effect, Fault, Node, calls::NodeKind, errors::fault};
 
 /// One part of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,11 +59,10 @@ impl Conn {
         &self,
         deadline: Instant,
         parts: Vec<Multi>,
-        acl: AclRule,
+        acl: NodeAcl,
     ) -> Result<Vec<MultiResult>, MultiFault> {
         let reply = self
             .call(deadline, Effect::Write, move |client| async move {
-                let acls = acl.acls();
                 let mut writer = client.new_multi_writer();
                 for part in &parts {
                     match part {
@@ -71,7 +70,7 @@ impl Conn {
                             writer.add_check_version(path, version.unwrap_or(-1))?
                         }
                         Multi::Create { path, value, kind } => {
-                            writer.add_create(path, value, &kind.mode().with_acls((*acls).into()))?;
+                            writer.add_create(path, value, &kind.mode().with_acls(acl.acls()))?;
                         }
                         Multi::Set { path, value, version } => writer.add_set_data(path, value, *version)?,
                         Multi::Delete { path, version } => writer.add_delete(path, *version)?,
