@@ -15,6 +15,7 @@ use crate::{
     namespace::Seen,
     releases::gone,
     settle::Settled,
+    transfer::Exported,
 };
 
 /// How often a change that expects anything is tried against those of others.
@@ -31,6 +32,8 @@ pub(crate) enum Intent {
     SetGray(Rule, Option<GrayContent>),
     Promote(String),
     Abandon(String),
+    /// All of it, whatever was there.
+    Restore(Box<Exported>),
 }
 
 /// What a change comes to.
@@ -39,7 +42,7 @@ pub(crate) enum Planned {
     /// A new generation.
     Make(Box<Plan>),
     /// Nothing: it is so already.
-    AsItIs(Head),
+    AsItIs(Box<Head>),
 }
 
 /// What the next generation is to be.
@@ -49,8 +52,8 @@ pub(crate) struct Plan {
     pub(crate) main: ReleaseRef,
     pub(crate) grays: Vec<Gray>,
     pub(crate) gray: Option<GrayChange>,
-    /// A release that is made with it.
-    pub(crate) made: Option<Made>,
+    /// The releases that are made with it.
+    pub(crate) made: Vec<Made>,
     /// A release of before that it points at, which must still be there.
     pub(crate) needs: Option<ReleaseVersion>,
     /// A draft that goes with it.
@@ -69,7 +72,7 @@ pub(crate) struct Made {
 struct Ready {
     head: Head,
     txn: Txn,
-    made: Option<Made>,
+    made: Vec<Made>,
 }
 
 impl Namespace {
@@ -103,7 +106,7 @@ impl Namespace {
             }
             let plan = match planned? {
                 Planned::Make(plan) => *plan,
-                Planned::AsItIs(head) => return Ok(Edited::Unchanged(head)),
+                Planned::AsItIs(head) => return Ok(Edited::Unchanged(*head)),
             };
             let ready = self.ready(plan, edit, base.as_ref())?;
             let (generation, nonce) = (ready.head.generation, ready.head.nonce.clone());
@@ -130,6 +133,7 @@ impl Namespace {
             (Intent::PublishDraft(content, draft), _) => {
                 self.plan_publish(content, Some(*draft), edit, found)
             }
+            (Intent::Restore(exported), _) => self.plan_restore(exported, edit, found),
             (_, None) => Err(Error::new(ErrorKind::NotFound, "nothing was published in the namespace yet")
                 .with_context("key", &self.paths().head)),
             (Intent::Rollback(version), Some(head)) => self.plan_rollback(*version, head).await,
@@ -150,7 +154,7 @@ impl Namespace {
     ) -> Result<Planned> {
         content.validate()?;
         if let Some(head) = found.filter(|head| head.main.content_sha256 == content.digest()) {
-            return Ok(Planned::AsItIs(head.clone()));
+            return Ok(Planned::as_it_is(head));
         }
         let grays = found.map_or_else(Vec::new, |head| head.grays.clone());
         check_fit(&grays, content)?;
@@ -161,6 +165,17 @@ impl Namespace {
     /// A release that holds this, after all that were made.
     pub(crate) fn make(&self, content: Content, made: Provenance, found: Option<&Head>) -> Result<Made> {
         let version = found.map_or(ReleaseVersion::FIRST, |head| head.newest.next());
+        self.make_as(version, content, made, found)
+    }
+
+    /// The same with this number.
+    pub(crate) fn make_as(
+        &self,
+        version: ReleaseVersion,
+        content: Content,
+        made: Provenance,
+        found: Option<&Head>,
+    ) -> Result<Made> {
         let release = Release { version, parent: found.map(|head| head.main.version), made, content };
         let (bytes, named) = release.encode()?;
         let limit = self.settings().release_max;
@@ -190,7 +205,7 @@ impl Namespace {
             nonce: nonce.clone(),
         };
         let logged = write(&entry)?;
-        let newest = plan.made.as_ref().map(|made| made.release.version);
+        let newest = plan.made.iter().map(|made| made.release.version).max();
         let head = Head {
             generation,
             main: plan.main,
@@ -211,7 +226,7 @@ impl Namespace {
             None => Txn::new().create(&paths.head, bytes, Lifetime::Persistent).check_absent(&paths.anchor),
         };
         txn = txn.create(paths.entry(generation)?, logged, Lifetime::Persistent);
-        if let Some(made) = &plan.made {
+        for made in &plan.made {
             txn = txn.create(paths.release(made.release.version)?, made.bytes.clone(), Lifetime::Persistent);
         }
         if let Some(version) = plan.needs {
@@ -230,7 +245,7 @@ impl Namespace {
         if let Some(version) = version {
             self.remember(&Seen { version, head: ready.head.clone() });
         }
-        if let Some(made) = ready.made {
+        for made in ready.made {
             self.remember_release(&made.named, Arc::new(made.release))?;
         }
         self.collect_in_background(&ready.head);
@@ -268,12 +283,19 @@ impl Namespace {
 impl Plan {
     /// This main release, without gray rules.
     pub(crate) const fn to(op: Operation, main: ReleaseRef) -> Self {
-        Self { op, main, grays: Vec::new(), gray: None, made: None, needs: None, draft: None }
+        Self { op, main, grays: Vec::new(), gray: None, made: Vec::new(), needs: None, draft: None }
     }
 
     /// The same with a release that is made with it.
     pub(crate) fn with(self, made: Made) -> Self {
-        Self { made: Some(made), ..self }
+        Self { made: vec![made], ..self }
+    }
+}
+
+impl Planned {
+    /// The head asks for nothing else already.
+    pub(crate) fn as_it_is(head: &Head) -> Self {
+        Self::AsItIs(Box::new(head.clone()))
     }
 }
 

@@ -140,7 +140,7 @@ impl Namespace {
 
     pub(crate) async fn plan_rollback(&self, to: ReleaseVersion, head: &Head) -> Result<Planned> {
         if head.main.version == to {
-            return Ok(Planned::AsItIs(head.clone()));
+            return Ok(Planned::as_it_is(head));
         }
         let (release, named) = self.find_release(to).await?;
         check_fit(&head.grays, &release.content)?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coord_api::{Coord, Result, Version};
+use coord_api::{Coord, ErrorKind, Result, Version};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -111,9 +111,7 @@ impl Namespace {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn current(&self) -> Result<Option<Current>> {
-        let Some(Seen { head, .. }) = self.look().await? else { return Ok(None) };
-        let release = self.release_at(&head.main).await?;
-        Ok(Some(Current { head, release }))
+        self.with_release(|head| head.main).await
     }
 
     /// The value of one item of the main release; `None` if there is no such item, or nothing was published.
@@ -154,9 +152,8 @@ impl Namespace {
     /// # Cancel safety
     /// Safe: it only reads.
     pub async fn content_for(&self, instance: &Identity) -> Result<Option<Content>> {
-        let Some(Seen { head, .. }) = self.look().await? else { return Ok(None) };
-        let release = self.release_at(head.release_for(instance)).await?;
-        Ok(Some(head.content_for(instance, &release)))
+        let found = self.with_release(|head| *head.release_for(instance)).await?;
+        Ok(found.map(|found| found.head.content_for(instance, &found.release)))
     }
 
     /// Which of these instances fall under which gray rule now. Costs one round trip.
@@ -180,6 +177,21 @@ impl Namespace {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.centre.settings
+    }
+
+    /// The head, with the release that is picked from it.
+    async fn with_release(&self, pick: impl Fn(&Head) -> ReleaseRef + Send) -> Result<Option<Current>> {
+        let mut last = None;
+        loop {
+            let Some(Seen { head, .. }) = self.look().await? else { return Ok(None) };
+            match (self.release_at(&pick(&head)).await, last) {
+                (Ok(release), _) => return Ok(Some(Current { head, release })),
+                // Between the two reads so much was published that the release was collected: there is a newer head.
+                (Err(error), _) if error.kind() == ErrorKind::NotFound && last < Some(head.generation) => {}
+                (Err(error), _) => return Err(error),
+            }
+            last = Some(head.generation);
+        }
     }
 
     /// The release that a head names so. However many ask at once, the store is asked once.

@@ -146,12 +146,12 @@ impl Namespace {
         let after = Gray::new(rule.clone(), change);
         after.check(&main.content)?;
         if before == Some(&after) {
-            return Ok(Planned::AsItIs(head.clone()));
+            return Ok(Planned::as_it_is(head));
         }
         let mut grays: Vec<_> = without(head, &rule.id).chain([after.clone()]).collect();
         check_rules(&mut grays)?;
         let gray = Some(GrayChange { before: before.cloned(), after: Some(after) });
-        Ok(Plan { grays, gray, made, ..Plan::to(Operation::Gray, head.main) }.into())
+        Ok(Plan { grays, gray, made: made.into_iter().collect(), ..Plan::to(Operation::Gray, head.main) }.into())
     }
 
     /// What a rule will give, and the release that has to be made for it.
