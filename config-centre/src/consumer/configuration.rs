@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use coord_api::Result;
+use coord_api::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::source::{Current, Found};
@@ -117,9 +117,16 @@ impl Configuration {
         self.layers.last().and_then(|layer| layer.generation)
     }
 
-    /// Whether some layer is in an older generation than in `other`.
-    pub(super) fn is_behind(&self, other: &Self) -> bool {
-        self.layers.iter().zip(&other.layers).any(|(here, there)| here.generation < there.generation)
+    /// The error that names the first layer that is in an older generation than in `saved`, if there is one.
+    pub(super) fn behind(&self, saved: &Self) -> Option<Error> {
+        let mut layers = self.layers.iter().zip(&saved.layers);
+        let (here, there) = layers.find(|(here, there)| here.generation < there.generation)?;
+        Some(past(there).with_context("found", here.generation.map_or(0, Generation::get)))
+    }
+
+    /// The error that says that nothing of it is in the store any more.
+    pub(super) fn missing(&self) -> Error {
+        self.layers.last().map_or_else(|| Error::invalid("layers need a namespace"), past)
     }
 
     /// Whether it is made of the same namespaces.
@@ -127,6 +134,13 @@ impl Configuration {
         self.layers.iter().map(|layer| layer.namespace.as_str()).eq(namespaces)
             && self.origins.values().all(|at| *at < self.layers.len())
     }
+}
+
+/// The store was ahead once: a backup was restored, or the namespace made anew.
+fn past(saved: &Running) -> Error {
+    Error::new(ErrorKind::StaleToken, "the store is behind the snapshot of the last good configuration")
+        .with_context("namespace", &saved.namespace)
+        .with_context("seen", saved.generation.map_or(0, Generation::get))
 }
 
 /// What holds in one namespace. The follower has read every release that its head names.

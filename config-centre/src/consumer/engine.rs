@@ -99,12 +99,11 @@ impl<V: Send + Sync + 'static> Engine<V> {
         let newest = match Configuration::of(&self.identity, &found) {
             Ok(Some(newest)) => newest,
             // The namespaces are empty, which they were not.
-            Ok(None) if memory.saved.is_some() => return trouble.or_else(|| Some(Arc::new(behind()))),
-            Ok(None) => return trouble,
+            Ok(None) => return trouble.or_else(|| Some(Arc::new(memory.saved.as_ref()?.missing()))),
             Err(error) => return Some(Arc::new(error)),
         };
-        if memory.saved.as_ref().is_some_and(|saved| newest.is_behind(saved)) {
-            return trouble.or_else(|| Some(Arc::new(behind())));
+        if let Some(behind) = memory.saved.as_ref().and_then(|saved| newest.behind(saved)) {
+            return trouble.or_else(|| Some(Arc::new(behind)));
         }
         if memory.sealed.as_ref() == Some(&newest) {
             self.confirm();
@@ -204,12 +203,23 @@ impl<V: Send + Sync + 'static> Engine<V> {
 
     /// Shows and reports what is wrong, or that nothing is.
     fn tell(&self, trouble: Option<Arc<Error>>) {
-        self.shared.status.send_modify(|status| status.error = trouble);
+        self.shared.status.send_if_modified(|status| {
+            let news = !same(status.error.as_ref(), trouble.as_ref());
+            status.error = trouble;
+            news
+        });
         if let Some(reporter) = &self.shared.reporter {
-            let status = self.shared.status.borrow().clone();
-            let since = status.since.unwrap_or_else(WallTime::now);
-            reporter.tell(&status.layers, since, status.error.as_deref());
+            reporter.tell(&self.shared.status.borrow());
         }
+    }
+}
+
+/// Whether two say the same.
+fn same(one: Option<&Arc<Error>>, other: Option<&Arc<Error>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.to_string() == other.to_string(),
+        _ => false,
     }
 }
 
@@ -224,8 +234,4 @@ impl Status {
             closed: false,
         }
     }
-}
-
-fn behind() -> Error {
-    Error::new(ErrorKind::StaleToken, "the store is behind the snapshot of the last good configuration")
 }

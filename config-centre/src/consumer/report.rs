@@ -8,7 +8,7 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::Running;
+use super::{Running, Status};
 use crate::{
     Generation, Identity, Namespace, ReleaseVersion, WallTime,
     layers::Layers,
@@ -130,11 +130,11 @@ impl Namespace {
 }
 
 /// What is to be reported of all layers.
-#[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) layers: Vec<Running>,
-    pub(super) since: WallTime,
-    pub(super) error: Option<String>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    layers: Vec<Running>,
+    since: WallTime,
+    error: Option<String>,
 }
 
 /// The reports of one consumer: one key in each namespace, as long as this lives.
@@ -160,9 +160,16 @@ impl Reporter {
         Ok(Self { state: told, keys })
     }
 
-    pub(super) fn tell(&self, layers: &[Running], since: WallTime, error: Option<&Error>) {
-        let error = error.map(|error| error.to_string().chars().take(ERROR_MAX).collect());
-        self.state.send_replace(State { layers: layers.to_vec(), since, error });
+    /// Reports this, if it is new.
+    pub(super) fn tell(&self, status: &Status) {
+        let error = status.error.as_ref().map(|error| error.to_string().chars().take(ERROR_MAX).collect());
+        self.state.send_if_modified(|state| {
+            let now =
+                State { layers: status.layers.clone(), since: status.since.unwrap_or(state.since), error };
+            let news = *state != now;
+            *state = now;
+            news
+        });
     }
 
     /// Takes the reports back.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use coord_api::{Coord, Entry, Error, ErrorKind, Freshness, Key, Result, Retry, kit::Backoff};
-use coord_recipes::{Cache, Listener};
+use coord_recipes::{
+    Cache, Listener,
+    planted::{Bug, planted},
+};
 use futures::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
@@ -192,7 +195,7 @@ impl Follower {
                 self.well();
                 return Ok(());
             }
-            Some(before) if head.generation <= before.head.generation => {
+            Some(before) if head.generation <= before.head.generation && !planted(Bug::ConfigTakesOlder) => {
                 return self.behind(&before.head).await;
             }
             _ => {}
@@ -246,7 +249,7 @@ impl Follower {
         // The newest head there is came meanwhile, or comes with the next event.
         match now.as_ref().map(Head::decode).transpose()? {
             Some(now) if now == *known || now.generation > known.generation => Ok(()),
-            _ => Err(self.past("the store shows an older generation than it did", known)),
+            _ => Err(self.past("the store shows another past, or an older generation, than it did", known)),
         }
     }
 
