@@ -89,19 +89,19 @@ impl Namespace {
         let mut backoff = Backoff::new(self.settings().patience);
         // What this handle saw last saves a round trip, if it is what the caller has seen too, or they take anything.
         let mut base = self.last_seen().filter(|seen| edit.expected.allows(Some(&seen.head)));
-        let mut remembered = base.is_some();
+        let mut fresh = base.is_none();
+        if fresh {
+            base = self.look().await?;
+        }
         for tried in 0..TRIES {
-            if !remembered {
-                base = self.look().await?;
-            }
             let found = base.as_ref().map(|seen| &seen.head);
             if !edit.expected.allows(found) {
                 return Ok(self.conflict(edit.expected, base));
             }
             let planned = self.plan(intent, edit, found).await;
-            if remembered && !matches!(planned, Ok(Planned::Make(_))) {
+            if !fresh && !matches!(planned, Ok(Planned::Make(_))) {
                 // Nothing is refused, and nothing left as it is, because of what was so some time ago.
-                remembered = false;
+                (base, fresh) = (self.look().await?, true);
                 continue;
             }
             let plan = match planned? {
@@ -114,15 +114,15 @@ impl Namespace {
                 Settled::Landed(version) => return self.landed(ready, version),
                 Settled::Refused => {}
             }
-            let now = self.look().await?;
-            if now.as_ref().map(|seen| seen.version) == base.as_ref().map(|seen| seen.version) {
-                self.in_the_way(&ready.txn).await?;
-            }
-            remembered = false;
             if tried > 0 {
                 // Many publish at once: they come one after the other soonest if they do not come together.
                 backoff.sleep(&runtime).await;
             }
+            let now = self.look().await?;
+            if now.as_ref().map(|seen| seen.version) == base.as_ref().map(|seen| seen.version) {
+                self.in_the_way(&ready.txn).await?;
+            }
+            (base, fresh) = (now, true);
         }
         Ok(self.conflict(edit.expected, self.look().await?))
     }

@@ -88,3 +88,69 @@ impl fmt::Display for Percent {
         write!(f, "{} %", f64::from(self.0) / 100.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an instance was in one release of this library it is in all.
+    #[test]
+    fn where_instances_stand_never_changes() {
+        for (rule, instance, stands) in [
+            ("canary", "i-1", 353),
+            ("canary", "i-2", 641),
+            ("canary", "", 55),
+            ("", "canary", 6666),
+            ("c", "anaryi-1", 2646),
+            ("rollout-2026", "billing-7d9f-x2x1p", 6419),
+            ("ä", "中", 9935),
+        ] {
+            assert_eq!(bucket(rule, instance), stands, "{rule} {instance}");
+        }
+    }
+
+    #[test]
+    fn a_wider_percentage_takes_in_all_that_a_narrower_one_did() {
+        for rule in ["canary", "rollout", "x"] {
+            for instance in (0..500).map(|number| format!("i-{number}")) {
+                let mut before = false;
+                for hundredths in (1..=WHOLE).step_by(499).chain([WHOLE]) {
+                    let now = Percent(hundredths).takes_in(rule, &instance);
+                    assert!(now || !before, "{rule} drops {instance} at {hundredths}");
+                    before = now;
+                }
+                assert!(before, "100 percent take in everybody");
+            }
+        }
+    }
+
+    #[test]
+    fn about_as_many_are_taken_in_as_are_asked_for_and_others_by_another_rule() {
+        let instances: Vec<_> = (0..4_000).map(|number| format!("host-{number}")).collect();
+        let taken_in = |rule: &str, percent: f64| -> Vec<bool> {
+            let percent = Percent::new(percent).unwrap();
+            instances.iter().map(|instance| percent.takes_in(rule, instance)).collect()
+        };
+        let count = |taken: &[bool]| taken.iter().filter(|taken| **taken).count();
+        for (percent, fewest, most) in [(1.0, 15, 70), (10.0, 300, 500), (50.0, 1_800, 2_200)] {
+            let taken = count(&taken_in("canary", percent));
+            assert!((fewest..=most).contains(&taken), "{taken} at {percent} %");
+        }
+        let (one, other) = (taken_in("one", 10.0), taken_in("other", 10.0));
+        let both: Vec<_> = one.iter().zip(&other).map(|(one, other)| *one && *other).collect();
+        assert!(count(&both) < 100, "the same instances are always the first");
+    }
+
+    #[test]
+    fn percentages_out_of_range_are_refused() {
+        for bad in [0.0, 0.004, -1.0, 100.01, f64::NAN, f64::INFINITY, -f64::INFINITY] {
+            let error = Percent::new(bad).unwrap_err();
+            assert_eq!(error.kind(), coord_api::ErrorKind::InvalidArgument, "{bad}");
+        }
+        assert_eq!(Percent::new(0.01).unwrap(), Percent(1));
+        assert_eq!(Percent::new(100.0).unwrap(), Percent::ALL);
+        for (json, good) in [("0", false), ("1", true), ("10000", true), ("10001", false), ("-1", false)] {
+            assert_eq!(serde_json::from_str::<Percent>(json).is_ok(), good, "{json}");
+        }
+    }
+}

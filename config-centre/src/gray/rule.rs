@@ -192,3 +192,7 @@ pub(crate) fn check_rules(grays: &mut [Gray]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;
