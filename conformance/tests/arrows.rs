@@ -148,13 +148,22 @@ fn recipes_and_layers_know_no_backend() {
 }
 
 #[test]
+fn the_registry_knows_the_recipes_and_no_backend() {
+    may_use(
+        &package("coord-registry"),
+        &[CONTRACT, "coord-recipes"],
+        "the registry is a recipe of recipes, the same on all stores: what it needs must be in the contract",
+    );
+}
+
+#[test]
 fn conformance_knows_no_backend() {
     let mut suite = package(CONFORMANCE);
     // The runner and the ready fixtures are a feature.
     suite.normal.retain(|name| !suite.optional.contains(name));
     may_use(
         &suite,
-        &[CONTRACT, "coord-recipes"],
+        &[CONTRACT, "coord-recipes", "coord-registry"],
         "the suite takes a fixture, so that backends of others can run it: make the dependency optional, behind the \
          feature labs",
     );

@@ -117,6 +117,19 @@ impl Registration {
         self.entry().map_or(RegistrationState::Registered, |entry| entry.state())
     }
 
+    /// Returns once the state is no longer `seen`, at once if it is not now; gives the new one. That of a permanent
+    /// instance never changes.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is consumed.
+    pub async fn changed(&self, seen: RegistrationState) -> RegistrationState {
+        match self.entry() {
+            Some(entry) => entry.changed(seen).await,
+            None if seen == RegistrationState::Registered => std::future::pending().await,
+            None => RegistrationState::Registered,
+        }
+    }
+
     /// Waits until it is registered, however long.
     ///
     /// # Errors
@@ -125,9 +138,14 @@ impl Registration {
     /// # Cancel safety
     /// Safe: nothing is consumed.
     pub async fn registered(&self) -> Result<()> {
-        match self.entry() {
-            Some(entry) => entry.registered().await,
-            None => Ok(()),
+        let Some(entry) = self.entry() else { return Ok(()) };
+        loop {
+            entry.registered().await?;
+            if entry.is_registered() {
+                return Ok(());
+            }
+            // With a session that is over: the registration is about to hear of it.
+            entry.changed(RegistrationState::Registered).await;
         }
     }
 
@@ -218,7 +236,8 @@ impl Registration {
     ///
     /// # Errors
     /// [`Timeout`](ErrorKind::Timeout) after three seconds if the store does not answer: deleting goes on in the
-    /// background, and the key goes with its session at the latest.
+    /// background, and the key goes with its session at the latest. [`SessionLost`](ErrorKind::SessionLost) if the session
+    /// ended meanwhile: the key goes with it.
     ///
     /// # Cancel safety
     /// Safe: closing goes on in the background once it was polled.
@@ -348,3 +367,7 @@ async fn settled(entry: &PersistentEphemeral, operation: &'static str) -> Result
 fn taken_by_others(key: &Key, operation: &'static str) -> Error {
     not_holder(key, "somebody else has this id in the service").with_operation(operation)
 }
+
+#[cfg(test)]
+#[path = "registration_tests.rs"]
+mod tests;
