@@ -1,6 +1,6 @@
 //! A consistent hash: who owns what, as a pure function of the members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coord_api::{Error, ErrorKind, Result};
 
@@ -59,21 +59,55 @@ impl HashRing {
                 .with_context("sum", total / u64::from(POINTS))
                 .with_context("limit", POINTS_MAX / u64::from(POINTS)));
         }
+        Ok(Self::with_points(weights.into_iter().map(|(id, weight)| (id, weight * POINTS))))
+    }
+
+    /// The ring of these members, with a number of points each instead of 128 for each unit of a weight: for weights
+    /// that are large, or many members. A point takes 16 bytes. Of a member that comes twice the last number counts.
+    ///
+    /// ```
+    /// # use coord_recipes::HashRing;
+    ///
+    /// assert_eq!(HashRing::with_points([("a", 256)]), HashRing::new([("a", 2)])?);
+    /// # Ok::<(), coord_api::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_points<M: Into<String>>(members: impl IntoIterator<Item = (M, u32)>) -> Self {
+        let members: BTreeMap<String, u32> =
+            members.into_iter().map(|(id, count)| (id.into(), count)).collect();
         let mut points = Vec::new();
-        for (index, (id, weight)) in weights.iter().enumerate() {
-            points.extend((0..weight * POINTS).map(|i| (point(id, i), index)));
+        for (index, (id, count)) in members.iter().enumerate() {
+            points.extend((0..*count).map(|i| (point(id, i), index)));
         }
         points.sort_unstable();
-        Ok(Self { members: weights.into_keys().collect(), points })
+        Self { members: members.into_keys().collect(), points }
     }
 
     /// The owner of an item; `None` if nobody has a weight.
     #[must_use]
     pub fn owner(&self, item: impl AsRef<[u8]>) -> Option<&str> {
+        self.owners(item).next()
+    }
+
+    /// The owner of an item, then who would own it without the owner, and so on: all members with a weight, each once.
+    ///
+    /// ```
+    /// # use coord_recipes::HashRing;
+    ///
+    /// let ring = HashRing::new([("a", 1), ("b", 1), ("c", 1)])?;
+    /// let owners: Vec<&str> = ring.owners("shard-17").collect();
+    /// let smaller = HashRing::new([(owners[1], 1), (owners[2], 1)])?;
+    /// assert_eq!(smaller.owner("shard-17"), Some(owners[1]));
+    /// # Ok::<(), coord_api::Error>(())
+    /// ```
+    pub fn owners(&self, item: impl AsRef<[u8]>) -> impl Iterator<Item = &str> {
         let hash = hash(item.as_ref());
-        let at = self.points.partition_point(|(point, _)| *point < hash);
-        let (_, member) = self.points.get(at).or_else(|| self.points.first())?;
-        self.members.get(*member).map(String::as_str)
+        let (before, after) = self.points.split_at(self.points.partition_point(|(point, _)| *point < hash));
+        let mut seen = BTreeSet::new();
+        let members = after.iter().chain(before).map(|(_, member)| *member);
+        members
+            .filter(move |member| seen.insert(*member))
+            .filter_map(|member| self.members.get(member).map(String::as_str))
     }
 
     /// The members, by id.
@@ -164,6 +198,21 @@ mod tests {
         assert_eq!(ring(&[]).owner("x"), None);
         assert_eq!(ring(&[("a", 0)]).owner("x"), None);
         assert_eq!(ring(&[("a", 1)]).owner(""), Some("a"));
+    }
+
+    #[test]
+    fn the_next_owner_is_who_would_be_without_those_before() {
+        let members = [("a", 1), ("b", 2), ("c", 1), ("idle", 0)];
+        let all = ring(&members);
+        for item in 0..200 {
+            let owners: Vec<&str> = all.owners(format!("item-{item}")).collect();
+            assert_eq!(owners.len(), 3, "{owners:?}");
+            for (nth, owner) in owners.iter().enumerate() {
+                let gone = owners.get(..nth).unwrap();
+                let left: Vec<_> = members.into_iter().filter(|(id, _)| !gone.contains(id)).collect();
+                assert_eq!(ring(&left).owner(format!("item-{item}")), Some(*owner), "without {gone:?}");
+            }
+        }
     }
 
     #[test]
