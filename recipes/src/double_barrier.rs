@@ -10,8 +10,9 @@ use std::{
 use bytes::Bytes;
 use coord_api::{
     Check, Child, Dir, Entry, Error, ErrorKind, Freshness, IntoDir, Key, Lifetime, Result, Retry, Seen,
-    Session, Tag, Txn, kit::Backoff,
+    Session, Tag, Txn, Version, kit::Backoff,
 };
+use futures::future::try_join_all;
 
 use crate::{
     Hold,
@@ -25,6 +26,8 @@ use crate::{
 const TAG: &str = "member-";
 /// Most members: the round is opened by one transaction that checks that each of them is there.
 const MEMBERS_MAX: usize = 100;
+/// The value of a member's entry once the member has said that it is there.
+const HERE: &str = "here";
 /// What the key of the round begins with.
 const HEADER: &str = "round";
 
@@ -101,8 +104,7 @@ impl DoubleBarrier {
     /// as if we had died inside.
     pub async fn enter(&self) -> Result<Entered> {
         let opening = Opening::new(self);
-        let place = self.line.join(Bytes::new()).await?;
-        let hold = place.hold(&opening).await?;
+        let hold = self.come().await?.hold(&opening).await?;
         Ok(opening.entered(hold))
     }
 
@@ -116,10 +118,23 @@ impl DoubleBarrier {
     pub async fn enter_timeout(&self, timeout: Duration) -> Result<Option<Entered>> {
         if timeout.is_zero() {
             let opening = Opening::new(self);
-            let hold = self.line.join(Bytes::new()).await?.try_hold(&opening).await?;
+            let hold = self.come().await?.try_hold(&opening).await?;
             return Ok(hold.map(|hold| opening.entered(hold)));
         }
         in_time(timeout, self.enter()).await
+    }
+
+    /// Joins, and says that we are there.
+    ///
+    /// Only who has said so counts. A request to join that arrives late, when its member has left or was never told,
+    /// makes an entry that stands for nobody; a request to say so is refused then, as it names the entry that it is
+    /// about.
+    async fn come(&self) -> Result<Place> {
+        let place = self.line.join(Bytes::new()).await?;
+        if !planted(Bug::CountsWhoIsNotThere) {
+            place.set(HERE).await?;
+        }
+        Ok(place)
     }
 }
 
@@ -179,26 +194,27 @@ impl Rule for Opening<'_> {
                 Some(entry) => Seen::Value(barrier.round.clone(), entry.meta.modified),
                 None => Seen::Absent(barrier.round.clone()),
             };
-            let at = here.iter().position(|key| *key == place.key()).unwrap_or(here.len());
-            let group = &here[..barrier.members.min(here.len())];
-            if at + 1 + usize::from(planted(Bug::EnterOneShort)) < barrier.members {
+            let up_to_us = here.iter().position(|key| *key == place.key()).map_or(here.len(), |at| at + 1);
+            let enough = barrier.members - usize::from(planted(Bug::EnterOneShort));
+            if up_to_us < enough {
                 // Only those behind us can make it complete: the one who does writes us down.
                 return Ok(Verdict::Until(vec![seen]));
             }
-            let until = || {
-                let gone = here[..at.min(here.len())].iter().map(|key| Seen::Exists((*key).clone()));
-                Ok(Verdict::Until(gone.chain([seen.clone()]).collect()))
-            };
-            if at + 1 > barrier.members {
-                // Enough are ahead of us for a round of their own; if one of them goes, we move up.
-                return until();
+            let Present { members: group, coming } = barrier.present(place, &here[..up_to_us]).await?;
+            if group.len() < enough {
+                return Ok(Verdict::Until(coming.into_iter().chain([seen]).collect()));
             }
-            match place.session().coord().commit(barrier.open(entry.as_ref(), group)).await {
+            if !group.iter().any(|(member, _)| *member == place.key()) {
+                // Enough are ahead of us for a round of their own; if one of them goes, we move up.
+                let gone = group.iter().map(|(member, _)| Seen::Exists((*member).clone()));
+                return Ok(Verdict::Until(gone.chain([seen]).collect()));
+            }
+            match place.session().coord().commit(barrier.open(entry.as_ref(), &group)).await {
                 Ok(outcome) if outcome.is_committed() => {
-                    return Ok(self.granted(group.iter().map(|key| (*key).clone()).collect()));
+                    return Ok(self.granted(group.iter().map(|(member, _)| (*member).clone()).collect()));
                 }
-                // One of us has gone, or another opened a round with us or without us.
-                Ok(_) => return until(),
+                // One of us has gone, or another opened a round with us or without us: the reads above tell.
+                Ok(_) => {}
                 // Looked up again, also if it was ambiguous: it can be applied only once.
                 Err(error) if error.retry() != Retry::Never && place.session().is_valid() => {
                     backoff.sleep(&place.session().coord().runtime()).await;
@@ -209,15 +225,45 @@ impl Rule for Opening<'_> {
     }
 }
 
+/// Those who are at a barrier.
+struct Present<'k> {
+    /// The first who have said that they are there, as many as agreed, and the versions of their entries.
+    members: Vec<(&'k Key, Version)>,
+    /// What ends when one of the others says so or goes.
+    coming: Vec<Seen>,
+}
+
 impl DoubleBarrier {
+    /// Asks each of `here`, in order, until as many as agreed are there.
+    async fn present<'k>(&self, place: &Place, here: &[&'k Key]) -> Result<Present<'k>> {
+        let (mut members, mut coming) = (Vec::new(), Vec::new());
+        for keys in here.chunks(self.members) {
+            let entries = try_join_all(keys.iter().map(|key| place.read(key, Freshness::Latest))).await?;
+            for (key, entry) in keys.iter().zip(entries) {
+                // One that has gone comes back further behind, if at all.
+                let Some(entry) = entry else { continue };
+                if entry.value == HERE || planted(Bug::CountsWhoIsNotThere) {
+                    members.push((*key, entry.meta.version));
+                } else {
+                    coming.push(Seen::Value(entry.key, entry.meta.modified));
+                }
+            }
+            if members.len() >= self.members {
+                members.truncate(self.members);
+                break;
+            }
+        }
+        Ok(Present { members, coming })
+    }
+
     /// Writes down who is in the next round, if all of them are there and nobody else did it first.
-    fn open(&self, entry: Option<&Entry>, group: &[&Key]) -> Txn {
+    fn open(&self, entry: Option<&Entry>, group: &[(&Key, Version)]) -> Txn {
         let mut value = HEADER.to_owned();
         let mut txn = Txn::new();
-        for member in group {
+        for (member, version) in group {
             value.push('\n');
             value.push_str(member.name());
-            txn = txn.check(Check::Exists((*member).clone()));
+            txn = txn.check(Check::Version((*member).clone(), *version));
         }
         match entry {
             Some(entry) => txn.check_version(&self.round, entry.meta.version).update(&self.round, value),

@@ -139,8 +139,7 @@ impl Hold {
     /// The condition that makes a transaction apply only while this guard holds.
     #[must_use]
     pub fn condition(&self) -> Check {
-        // Entry names are never used twice, so existence is identity.
-        Check::Exists(self.key().clone())
+        self.place.stands()
     }
 
     /// Commits a transaction that applies only while this guard holds: a stale holder changes nothing.
@@ -187,6 +186,9 @@ pub(crate) async fn commit_while(holds: &[&Hold], txn: Txn) -> Result<TxnOutcome
         hold.session().ensure_valid()?;
     }
     let theirs = txn.checks().len();
+    if planted(Bug::CommitUnguarded) {
+        return first.session().coord().commit(txn).await;
+    }
     let txn = holds.iter().fold(txn, |txn, hold| txn.check(hold.condition()));
     match first.session().coord().commit(txn).await? {
         TxnOutcome::Rejected(Rejection { failed: Some(Failed::Check(at)), .. }) if at >= theirs => {

@@ -8,7 +8,11 @@ use coord_api::{
 };
 use futures::{StreamExt, stream, stream::BoxStream};
 
-use crate::{PersistentEphemeral, RegistrationState, SessionKeeper, dirs::own};
+use crate::{
+    PersistentEphemeral, RegistrationState, SessionKeeper,
+    dirs::own,
+    planted::{Bug, planted},
+};
 
 /// A group: who is in it, and what each says about itself.
 ///
@@ -269,8 +273,11 @@ impl Roll {
     fn apply(&mut self, event: WatchEvent) -> Vec<MemberEvent> {
         match event {
             WatchEvent::Snapshot { entries, .. } => {
-                let members = entries.into_iter().filter_map(|entry| self.member(entry));
-                self.members = members.map(|member| (member.entry.key.clone(), member)).collect();
+                let members: Vec<_> = entries.into_iter().filter_map(|entry| self.member(entry)).collect();
+                if !planted(Bug::MembersMerged) {
+                    self.members.clear();
+                }
+                self.members.extend(members.into_iter().map(|member| (member.entry.key.clone(), member)));
                 vec![MemberEvent::Members(self.members.values().cloned().collect())]
             }
             WatchEvent::Put(entry) => {
@@ -294,7 +301,8 @@ impl Roll {
 
     /// Keys that belong to no session, or lie deeper, are not members.
     fn member(&self, entry: Entry) -> Option<Member> {
-        (entry.meta.owner.is_some() && entry.key.parent() == self.group.dir).then_some(Member { entry })
+        let owned = entry.meta.owner.is_some() || planted(Bug::StrangersAreMembers);
+        (owned && entry.key.parent() == self.group.dir).then_some(Member { entry })
     }
 }
 

@@ -62,6 +62,10 @@ bugs! {
     DowngradeReleases,
     /// A semaphore gives one permit too many.
     SemaphoreOneTooMany,
+    /// A semaphore that is resized leaves no mark, so that those who know the old number go on with it.
+    ResizeUnmarked,
+    /// A commit under a guard applies whether the guard holds or not (a lease checked and then used).
+    CommitUnguarded,
     /// The first release of a re-entrant lock frees it (kazoo 291).
     FirstReleaseFrees,
     /// Several locks are taken in any order (Redisson 4050: deadlock).
@@ -78,6 +82,24 @@ bugs! {
     NotRegisteredAgain,
     /// A registration does not see that its key was deleted by hand.
     DeletionUnseen,
+    /// An update of a registration that arrives late undoes a later one.
+    LateUpdateUndoes,
+    /// A watcher of a group keeps those who went during a gap.
+    MembersMerged,
+    /// A group counts every key in its directory, also those that belong to no session.
+    StrangersAreMembers,
+    /// A member owns its share though its session is over.
+    ShareOutlivesSession,
+    /// A share of work stays with a member that went.
+    RingForgetsNobody,
+    /// A swap of a shared value does not look at the version.
+    SwapsBlindly,
+    /// A listener of a shared value is told what was there before, when it comes back after a gap.
+    ListenerTellsBefore,
+    /// A view of a service keeps the instances that went during a gap.
+    DiscoveryKeepsGone,
+    /// A consumer of configuration takes a release that is older than the one it runs.
+    ConfigTakesOlder,
     /// A cache keeps what was deleted during a gap.
     GapMerged,
     /// A cache tells an event again that the watch repeats.
@@ -96,6 +118,8 @@ bugs! {
     LeaveTrustsWake,
     /// A double barrier opens with one member too few.
     EnterOneShort,
+    /// A double barrier counts every entry, also one whose request arrived when its member was not there any more.
+    CountsWhoIsNotThere,
     /// A consumer is told that its item is done although it was not its any more.
     AckOnHope,
     /// Driver: the deadline of a session counts from the reply instead of the request.

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use coord_api::{Coord, Entry, Freshness, IntoKey, Key, Lifetime, Result, Txn, TxnOutcome, Version};
 use futures::stream::{BoxStream, StreamExt};
 
-use crate::cache::{Cache, CacheEvent};
+use crate::{
+    cache::{Cache, CacheEvent},
+    planted::{Bug, planted},
+};
 
 /// A value that everybody sees and changes by version.
 ///
@@ -91,6 +94,7 @@ impl SharedValue {
     /// If the future is dropped, the value was set or not.
     pub async fn set_if(&self, version: Option<Version>, value: impl Into<Bytes> + Send) -> Result<bool> {
         let txn = match version {
+            _ if planted(Bug::SwapsBlindly) => Txn::new().put(&self.key, value),
             Some(version) => Txn::new().check_version(&self.key, version).update(&self.key, value),
             None => Txn::new().create(&self.key, value, Lifetime::Persistent),
         };
@@ -131,6 +135,9 @@ fn told(event: &CacheEvent) -> Option<Option<Versioned>> {
     match event {
         CacheEvent::Initialized { entries } => Some(entries.first().map(Versioned::of)),
         CacheEvent::Changed(change) => Some(change.after().map(Versioned::of)),
+        CacheEvent::Resynced { changes } if planted(Bug::ListenerTellsBefore) => {
+            changes.first().map(|change| change.before().map(Versioned::of))
+        }
         CacheEvent::Resynced { changes } => changes.first().map(|change| change.after().map(Versioned::of)),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coord_api::{ErrorKind, Session};
+use coord_api::{Coord, Dir, ErrorKind, Freshness, Lifetime, OrderedCreate, Session, Tag};
 use coord_recipes::{Barrier, DoubleBarrier, Entered};
 
 use super::lock::entries;
@@ -20,6 +20,7 @@ cases!("double_barrier", needs Store:
     tries_and_time_outs_leave_nothing_behind,
     bad_numbers_are_refused,
     keys_of_others_are_no_members,
+    a_join_that_nobody_knows_of_is_no_member,
     a_foreign_key_of_the_round_is_refused_and_untouched,
 );
 
@@ -30,8 +31,23 @@ async fn come(session: &Session, members: usize, here: usize) -> Result<Entering
     let barrier = DoubleBarrier::new(session, "/barriers/x", members)?;
     let entering = tokio::spawn(async move { barrier.enter().await });
     let coord = session.coord().clone();
-    eventually("the member is here", || async { Ok(entries(&coord, "/barriers/x").await? >= here) }).await?;
+    eventually("the member is here", || async {
+        Ok(entries(&coord, "/barriers/x").await? >= here && all_have_said_so(&coord).await?)
+    })
+    .await?;
     Ok(entering)
+}
+
+/// Whether all members in the line have said that they are there.
+async fn all_have_said_so(coord: &Coord) -> Result<bool, Failure> {
+    let latest = coord.clone().with_freshness(Freshness::Latest);
+    for child in latest.list("/barriers/x").await?.children {
+        let member = child.tag.is_some_and(|tag| tag.as_str() == "member-");
+        if member && latest.get(&child.key).await?.is_some_and(|entry| entry.value.is_empty()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 async fn entered(entering: Entering) -> Result<Entered, Failure> {
@@ -259,6 +275,30 @@ async fn keys_of_others_are_no_members(cx: Arc<Cx>) -> CaseResult {
     within("leaving", futures::future::try_join(first.leave(), second.leave())).await??;
     assert_eq!(entries(session.coord(), "/barriers/x").await?, 3);
     Ok(())
+}
+
+/// Promise: an entry that a late request to join has made, whose member has gone or was never told, completes no group.
+async fn a_join_that_nobody_knows_of_is_no_member(cx: Arc<Cx>) -> CaseResult {
+    let session = cx.session().await?;
+    let first = come(&session, 3, 1).await?;
+    let late = OrderedCreate {
+        dir: Dir::parse("/barriers/x")?,
+        tag: Tag::new("member-")?,
+        nonce: session.coord().runtime().nonce(),
+        value: Default::default(),
+        lifetime: Lifetime::Session,
+    };
+    let coord = session.coord();
+    let late = coord.backend().create_ordered(coord.context(), late).await?;
+    let barrier = DoubleBarrier::new(&session, "/barriers/x", 3)?;
+    assert!(within("the try", barrier.enter_timeout(Duration::ZERO)).await??.is_none(), "two are not three");
+    let others = [barrier.clone(), barrier].map(|barrier| tokio::spawn(async move { barrier.enter().await }));
+    let inside = [first].into_iter().chain(others);
+    for entering in inside {
+        drop(entered(entering).await?);
+    }
+    coord.delete(&late.key).await?;
+    eventually("all have left", || async { Ok(entries(coord, "/barriers/x").await? == 0) }).await
 }
 
 /// Promise: what is no round is an error, and is left as it is.

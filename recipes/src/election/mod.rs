@@ -9,7 +9,7 @@ mod leadership;
 mod observe;
 mod run;
 
-use coord_api::{Coord, Dir, FencingToken, Freshness, IntoDir, Key, Result};
+use coord_api::{Coord, Dir, FencingToken, Freshness, IntoDir, Key, Result, Revision};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::dirs::{beside, own};
@@ -115,13 +115,15 @@ impl Election {
     pub async fn current_leader(&self) -> Result<Option<Participant>> {
         let coord = self.coord.clone().with_freshness(Freshness::Latest);
         loop {
-            let Some(head) = coord.list(&self.dir).await?.children.into_iter().next() else {
-                return Ok(None);
-            };
-            let Some(entry) = coord.get(&head.key).await? else {
-                continue; // it left in between: somebody else is first
-            };
-            return Ok(seen(&coord, entry).map(|seen| seen.participant));
+            let line = coord.list(&self.dir).await?;
+            let Some(head) = line.children.into_iter().next() else { return Ok(None) };
+            match coord.get(&head.key).await? {
+                Some(entry) if entry.meta.created <= line.revision => {
+                    return Ok(seen(&coord, entry).map(|seen| seen.participant));
+                }
+                // It left in between, and may have come back further behind: somebody else is first.
+                _ => {}
+            }
         }
     }
 
@@ -160,7 +162,8 @@ impl Election {
 /// An entry of the line with who is behind it.
 struct Seen {
     key: Key,
-    modified: coord_api::Revision,
+    created: Revision,
+    modified: Revision,
     participant: Participant,
 }
 
@@ -173,6 +176,7 @@ async fn participant(coord: &Coord, key: Key) -> Result<Option<Seen>> {
 fn seen(coord: &Coord, entry: coord_api::Entry) -> Option<Seen> {
     entry.meta.owner.as_ref()?;
     Some(Seen {
+        created: entry.meta.created,
         modified: entry.meta.modified,
         participant: Participant {
             id: String::from_utf8_lossy(&entry.value).into_owned(),

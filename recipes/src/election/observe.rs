@@ -55,6 +55,11 @@ impl Observer {
             Some(child) => participant(coord, child.key.clone()).await?,
             None => None,
         };
+        if head.as_ref().is_some_and(|head| head.created > listing.revision) {
+            // Deleted by hand between the two reads and made again by a join that was late: no longer the first.
+            self.backoff.sleep(&coord.runtime()).await;
+            return Ok(None);
+        }
         let told = head.as_ref().map(|head| head.participant.clone());
         let epoch = told.as_ref().map(Participant::epoch);
         if epoch.is_some() && epoch < self.newest {

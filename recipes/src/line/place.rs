@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -11,8 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use coord_api::{
-    Coord, Dir, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate, Result,
-    Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
+    Check, Coord, Dir, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate,
+    Result, Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
 };
 
 use super::{Rule, Verdict, stragglers::sweep};
@@ -21,6 +22,9 @@ use crate::{
     Hold,
     insist::{RETRY_CAP, insist},
 };
+
+/// The longest pause between two looks at what we wait for, in ttls of our session.
+const RARELY: u32 = 16;
 
 /// An entry in the line of a directory.
 #[derive(Debug)]
@@ -125,10 +129,7 @@ impl Place {
         let verdict = match line.position(&self.key) {
             None if planted(Bug::OwnEntryUnchecked) => Ok(Verdict::Granted),
             Some(at) => rule.judge(self, &line.children, at).await,
-            None => {
-                Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
-                    .with_context("key", &self.key))
-            }
+            None => Err(self.gone()),
         };
         if self.nonce_to_sweep.is_some() && matches!(verdict, Ok(Verdict::Granted)) {
             self.still_ours().await?;
@@ -146,9 +147,36 @@ impl Place {
     async fn still_ours(&self) -> Result<()> {
         match self.read(&self.key, Freshness::Latest).await? {
             Some(entry) if entry.meta.created == self.created => Ok(()),
-            _ => Err(Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
-                .with_context("key", &self.key)),
+            _ => Err(self.gone()),
         }
+    }
+
+    /// The condition that the entry that we joined with is there.
+    pub(crate) fn stands(&self) -> Check {
+        let key = self.key.clone();
+        match self.nonce_to_sweep {
+            // Existence is identity: a name is used once, by one request.
+            None => Check::Exists(key),
+            // A request of ours that is late makes the entry again if somebody deleted it, further back in the line.
+            Some(_) => Check::Created(key, self.created),
+        }
+    }
+
+    fn gone(&self) -> Error {
+        Error::new(ErrorKind::LockLost, "our entry in the line is gone: somebody deleted it")
+            .with_context("key", &self.key)
+    }
+
+    /// Gives the entry a value, if it is the one that we joined with.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the value was set or not.
+    pub(crate) async fn set(&self, value: &'static str) -> Result<()> {
+        // Sent again after a lost reply, it changes nothing.
+        let txn = Txn::new().check(self.stands()).update(&self.key, value);
+        let set = insist(&self.session, || self.session.coord().commit(txn.clone())).await;
+        self.session.ensure_valid()?;
+        if set?.is_committed() { Ok(()) } else { Err(self.gone()) }
     }
 
     /// Waits until the rule grants.
@@ -194,19 +222,51 @@ impl Place {
 
     /// Waits until one of `seen` is no longer true, and no longer than our own entry and session last.
     async fn wait_for(&self, mut seen: Vec<Seen>) -> Result<()> {
-        let coord = self.session.coord();
         if planted(Bug::WaitsForNobody) {
             seen.clear();
         }
         seen.push(Seen::Exists(self.key.clone()));
-        let mut backoff = Backoff::new(RETRY_CAP);
+        let mut woken = pin!(self.woken(&seen));
+        let ttl = self.session.ttl();
+        let mut pause = ttl.mul_f64(1.0 + self.session.coord().runtime().unit());
         loop {
-            let woken = tokio::select! {
+            tokio::select! {
                 biased;
                 () = self.session.lost() => return self.session.ensure_valid(),
-                woken = wait_any(coord, &seen) => woken,
-            };
-            match woken {
+                woken = &mut woken => return woken,
+                () = tokio::time::sleep(pause) => {}
+            }
+            if self.passed_by(&seen).await? {
+                return Ok(());
+            }
+            pause = (pause * 2).min(ttl * RARELY);
+        }
+    }
+
+    /// Whether an entry that we wait for is another by now, that stands behind us.
+    ///
+    /// Who waits for a key does not see it go if it is back before the wait begins. An entry comes back when it was
+    /// deleted by hand while its owner's request to join was still being sent: behind us, and waiting for us, while we
+    /// would wait for it. That is rare, so we look rarely, and at nothing but what we wait for.
+    async fn passed_by(&self, seen: &[Seen]) -> Result<bool> {
+        for seen in seen {
+            let Seen::Exists(ahead) = seen else { continue };
+            if *ahead == self.key || ahead.parent() != self.dir {
+                continue;
+            }
+            match self.read(ahead, Freshness::Session).await? {
+                Some(entry) if entry.meta.created < self.created => {}
+                _ => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    async fn woken(&self, seen: &[Seen]) -> Result<()> {
+        let coord = self.session.coord();
+        let mut backoff = Backoff::new(RETRY_CAP);
+        loop {
+            match wait_any(coord, seen).await {
                 Err(error) if error.retry() != Retry::Never => backoff.sleep(&coord.runtime()).await,
                 woken => return woken,
             }

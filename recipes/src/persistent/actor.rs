@@ -217,7 +217,11 @@ impl Actor {
             if entry.value == value {
                 return Ok(Found::Ours(entry.meta.modified));
             }
-            let update = self.guarded(&entry).update(&self.key, value);
+            let mut update = self.guarded(&entry).update(&self.key, value);
+            if !planted(Bug::LateUpdateUndoes) {
+                // An update that arrives late is refused: it would undo a later one, until we see it.
+                update = update.check_version(&self.key, entry.meta.version);
+            }
             let written = coord.commit(update).await?.committed().and_then(|commit| commit.first());
             return Ok(written.map_or(Found::Moved, |written| Found::Ours(written.revision)));
         }

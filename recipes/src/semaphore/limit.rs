@@ -15,13 +15,11 @@ pub(super) struct Limit {
 }
 
 /// The number as it was when we last looked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) permits: u32,
     /// The revision that set it.
     pub(super) modified: Revision,
-    /// The newest mark of a change that was in the line when we looked.
-    mark: Option<Key>,
 }
 
 impl Limit {
@@ -37,7 +35,7 @@ impl Limit {
                 insist(session, || coord.get(&key)).await?
             }
         };
-        let known = read(&key, entry, None)?;
+        let known = read(&key, entry)?;
         if known.permits != permits {
             return Err(Error::invalid("the semaphore was agreed on with another number of permits")
                 .with_context("asked", permits)
@@ -52,53 +50,48 @@ impl Limit {
     }
 
     pub(super) fn known(&self) -> Known {
-        self.lock().clone()
+        *self.lock()
     }
 
     /// The number now.
     pub(super) async fn latest(&self, session: &Session) -> Result<u32> {
         let coord = session.coord().clone().with_freshness(Freshness::Latest);
         let entry = insist(session, || coord.get(&self.key)).await?;
-        Ok(read(&self.key, entry, None)?.permits)
+        Ok(read(&self.key, entry)?.permits)
     }
 
-    /// What is known in a line whose newest mark is `mark`: if that mark is new to us, the number may be, too.
-    pub(super) async fn at(&self, place: &Place, mark: Option<&Key>) -> Result<Known> {
+    /// What is known in a line whose newest mark is of the change at `marked`: if we have not read that change, we do.
+    pub(super) async fn at(&self, place: &Place, marked: Option<Revision>) -> Result<Known> {
         let known = self.known();
-        if known.mark.as_ref() == mark {
+        if marked.is_none_or(|marked| marked <= known.modified) {
             return Ok(known);
         }
         // Latest: the number was set before the mark was made, and must not be read from before that.
-        self.look(place, mark, Freshness::Latest).await
+        self.look(place, Freshness::Latest).await
     }
 
     /// Looks at the number again.
-    pub(super) async fn look(
-        &self,
-        place: &Place,
-        mark: Option<&Key>,
-        freshness: Freshness,
-    ) -> Result<Known> {
-        let seen = read(&self.key, place.read(&self.key, freshness).await?, mark)?;
+    pub(super) async fn look(&self, place: &Place, freshness: Freshness) -> Result<Known> {
+        let seen = read(&self.key, place.read(&self.key, freshness).await?)?;
         let mut known = self.lock();
         // Another task may have read a newer one meanwhile.
         if seen.modified >= known.modified {
             *known = seen;
         }
-        Ok(known.clone())
+        Ok(*known)
     }
 
-    /// Sets the number.
-    pub(super) async fn change(&self, session: &Session, permits: u32) -> Result<()> {
+    /// Sets the number; the revision that did.
+    pub(super) async fn change(&self, session: &Session, permits: u32) -> Result<Revision> {
         let coord = session.coord().clone().with_freshness(Freshness::Latest);
         // Sent again after a lost reply, it finds the number as it should be.
         let change = || async {
             let Some(entry) = coord.get(&self.key).await? else { return Err(malformed(&self.key)) };
             if count(&entry) == Some(permits) {
-                return Ok(());
+                return Ok(entry.meta.modified);
             }
             match coord.compare_and_set(&self.key, entry.meta.version, permits.to_string()).await? {
-                Some(_) => Ok(()),
+                Some(written) => Ok(written.revision),
                 None => Err(Error::unavailable("the number of permits is being changed by others, too")),
             }
         };
@@ -110,10 +103,10 @@ impl Limit {
     }
 }
 
-fn read(key: &Key, entry: Option<Entry>, mark: Option<&Key>) -> Result<Known> {
+fn read(key: &Key, entry: Option<Entry>) -> Result<Known> {
     let entry = entry.ok_or_else(|| malformed(key))?;
     let permits = count(&entry).ok_or_else(|| malformed(key))?;
-    Ok(Known { permits, modified: entry.meta.modified, mark: mark.cloned() })
+    Ok(Known { permits, modified: entry.meta.modified })
 }
 
 fn count(entry: &Entry) -> Option<u32> {

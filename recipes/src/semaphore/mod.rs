@@ -6,16 +6,17 @@ mod rule;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use coord_api::{Dir, Error, ErrorKind, IntoDir, Lifetime, Result, Session, Tag};
+use coord_api::{Child, Dir, Error, ErrorKind, IntoDir, Lifetime, Result, Revision, Session};
 
 use self::{
     limit::Limit,
-    rule::{LEASE, Lease, MARK, is_mark},
+    rule::{LEASE, Lease, mark, marked},
 };
 use crate::{
     guard::guard,
     insist::insist,
     line::{Line, in_time},
+    planted::{Bug, planted},
 };
 
 /// A fair semaphore: as many permits at once as its users agreed on, and no more.
@@ -175,24 +176,25 @@ impl Semaphore {
         let permits = at_least_one(permits)?;
         let this = self.clone();
         let change = async move {
-            this.limit.change(this.line.session(), permits).await?;
-            this.mark().await
+            let changed = this.limit.change(this.line.session(), permits).await?;
+            if planted(Bug::ResizeUnmarked) {
+                return Ok(());
+            }
+            this.mark(changed).await
         };
         self.line.session().coord().runtime().run(change).await
     }
 
     /// Puts a mark into the line, by which everybody who joins behind it knows that the number has changed.
     ///
-    /// The mark stays; the ones before it go.
-    async fn mark(&self) -> Result<()> {
-        let place = self.line.join_as(Tag::new(MARK)?, Bytes::new(), Lifetime::Persistent).await?;
-        let mark = place.key().clone();
+    /// The mark stays; those of earlier changes go.
+    async fn mark(&self, changed: Revision) -> Result<()> {
+        let place = self.line.join_as(mark(changed)?, Bytes::new(), Lifetime::Persistent).await?;
         place.stay();
         let (session, coord) = (self.line.session(), self.line.session().coord());
         let line = insist(session, || coord.list(self.line.dir())).await?;
-        // Another change at once may have put its mark behind ours and deleted ours: the newest has to stay.
-        let Some(at) = line.position(&mark) else { return Ok(()) };
-        for old in line.children.into_iter().take(at).filter(is_mark) {
+        let earlier = |child: &Child| marked(child).is_some_and(|of| of < changed);
+        for old in line.children.into_iter().filter(earlier) {
             insist(session, || coord.delete(&old.key)).await?;
         }
         Ok(())

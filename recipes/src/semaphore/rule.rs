@@ -1,6 +1,6 @@
 //! Who is granted a permit, and what the others wait for.
 
-use coord_api::{Child, Freshness, Key, Result, Seen, Tag};
+use coord_api::{Child, Freshness, Key, Result, Revision, Seen, Tag};
 
 use super::{
     limit::{Known, Limit},
@@ -12,8 +12,9 @@ use crate::planted::{Bug, planted};
 /// The tag of an entry that stands for one permit: Curator's. One for several has their number behind it: `lease-3-`.
 pub(super) const LEASE: &str = "lease-";
 
-/// The tag of the mark that a change of the number leaves in the line.
-pub(super) const MARK: &str = "limit-";
+/// What the tag of the mark begins with that a change of the number leaves in the line. The revision of the change is
+/// behind it, as in `limit-17-`: a mark that comes late, or again, is known by it to be of the past.
+const MARK: &str = "limit-";
 
 /// Grants `count` permits if, together with all that is ahead, there are so many.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Lease<'_> {
         }
         let mut left = known.permits - self.count + u32::from(planted(Bug::SemaphoreOneTooMany));
         let mut nearest = Vec::new();
-        for child in ahead.iter().rev().filter(|child| !is_mark(child)) {
+        for child in ahead.iter().rev().filter(|child| marked(child).is_none()) {
             nearest.push(child.key.clone());
             match left.checked_sub(permits_of(child)) {
                 Some(less) => left = less,
@@ -54,13 +55,12 @@ impl Lease<'_> {
 
 impl Rule for Lease<'_> {
     async fn judge(&self, place: &Place, line: &[Child], at: usize) -> Result<Verdict> {
-        let mark = line.iter().rev().find(|child| is_mark(child)).map(|child| &child.key);
-        let known = self.limit.at(place, mark).await?;
+        let known = self.limit.at(place, line.iter().filter_map(marked).max()).await?;
         if self.behind(&line[..at], &known)?.is_none() {
             return Ok(Verdict::Granted);
         }
         // Before we wait: there may be more permits than we know of.
-        let known = self.limit.look(place, mark, Freshness::Session).await?;
+        let known = self.limit.look(place, Freshness::Session).await?;
         let Some(nearest) = self.behind(&line[..at], &known)? else { return Ok(Verdict::Granted) };
         let mut seen: Vec<Seen> = nearest.into_iter().map(Seen::Exists).collect();
         seen.push(Seen::Value(self.limit.key().clone(), known.modified));
@@ -68,9 +68,15 @@ impl Rule for Lease<'_> {
     }
 }
 
-/// Whether it is the mark of a change, which stands for no permit.
-pub(super) fn is_mark(child: &Child) -> bool {
-    child.tag.as_ref().is_some_and(|tag| tag.as_str() == MARK)
+/// The tag of the mark of the change at this revision.
+pub(super) fn mark(changed: Revision) -> Result<Tag> {
+    Tag::new(format!("{MARK}{}-", changed.get()))
+}
+
+/// The revision of the change that an entry marks, if it is a mark: it stands for no permit.
+pub(super) fn marked(child: &Child) -> Option<Revision> {
+    let revision = child.tag.as_ref()?.as_str().strip_prefix(MARK)?.strip_suffix('-')?;
+    revision.parse().ok().map(Revision::new)
 }
 
 /// How many permits an entry stands for; one, if it is not ours.
