@@ -48,6 +48,15 @@ impl State {
         }
     }
 
+    /// The data alone.
+    pub(crate) fn without_sessions(&self) -> Self {
+        Self {
+            entries: self.entries.clone(),
+            children_changed: self.children_changed.clone(),
+            ..Self::new(self.revision)
+        }
+    }
+
     /// All keys in `dir` and below.
     pub(crate) fn below<'s>(&'s self, dir: &'s Dir) -> impl Iterator<Item = &'s Entry> {
         let first = Key::from_store(&dir.prefix());

@@ -91,6 +91,19 @@ impl MemoryStore {
         self.0.keys.waiting() + self.0.dirs.waiting()
     }
 
+    /// How far the store has come.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.0.lock().revision
+    }
+
+    /// The data as it is now, in a store of its own that nobody changes: a server that lags behind, for simulations.
+    #[must_use]
+    pub fn standing_still(&self) -> Self {
+        let state = self.0.lock().without_sessions();
+        Self(Arc::new(Shared { state: Mutex::new(state), keys: Wakers::default(), dirs: Wakers::default() }))
+    }
+
     /// Tells `observer` of every change in order, with its revision and the session whose end made it; for simulations
     /// that record what the store did. The observer must not call the store.
     pub fn observe(&self, observer: impl Fn(Revision, &[Change], Option<&SessionId>) + Send + 'static) {

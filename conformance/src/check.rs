@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 use coord_conformance::{Fixture, Outcome, Report, UrlFixture, labs, run_all};
 use coord_testbed::{Kind, Provider};
 
+use crate::say::tell;
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Check {
     /// Checks stores that you run, by URL. Cases that break a server or its links are left out and listed.
@@ -38,12 +40,11 @@ pub(crate) struct Out {
 }
 
 impl Check {
-    #[allow(clippy::print_stderr, reason = "this is a command")]
     pub(crate) fn execute(&self) -> ExitCode {
         let runtime = match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime,
             Err(error) => {
-                eprintln!("no runtime: {error}");
+                tell!("no runtime: {error}");
                 return ExitCode::FAILURE;
             }
         };
@@ -55,7 +56,7 @@ impl Check {
             Ok(reports) if reports.iter().all(|report| report.counts().1 == 0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::FAILURE,
             Err(message) => {
-                eprintln!("{message}");
+                tell!("{message}");
                 ExitCode::FAILURE
             }
         }
@@ -76,7 +77,8 @@ async fn urls(urls: &[String], filter: &str) -> Result<Vec<Report>, String> {
 
 #[allow(clippy::future_not_send, reason = "cases are not Send")]
 async fn matrix(filter: &str) -> Result<Vec<Report>, String> {
-    let mut reports = vec![check(labs::memory(), filter).await?];
+    let embedded = labs::sqlite().map_err(|failure| failure.0)?;
+    let mut reports = vec![check(labs::memory(), filter).await?, check(embedded, filter).await?];
     for kind in Kind::ALL {
         let provider = match Provider::choose(kind).await.map_err(|e| e.to_string())? {
             Provider::Off => continue,
@@ -92,20 +94,19 @@ async fn matrix(filter: &str) -> Result<Vec<Report>, String> {
 }
 
 #[allow(clippy::future_not_send, reason = "cases are not Send")]
-#[allow(clippy::print_stderr, reason = "this is a command")]
 async fn check(fixture: Arc<dyn Fixture>, filter: &str) -> Result<Report, String> {
     let coord = fixture.connect("/conformance/info").await.map_err(|e| e.to_string())?;
     let info = coord.info();
     coord.close().await.map_err(|e| e.to_string())?;
     let mut report = run_all(fixture, filter, |name, row| match &row.outcome {
-        Outcome::Passed => eprintln!("ok      {name}::{}", row.case),
-        Outcome::NotApplicable { reason } => eprintln!("n/a     {name}::{} ({reason})", row.case),
-        Outcome::Failed { message } => eprintln!("FAILED  {name}::{}: {message}", row.case),
+        Outcome::Passed => tell!("ok      {name}::{}", row.case),
+        Outcome::NotApplicable { reason } => tell!("n/a     {name}::{} ({reason})", row.case),
+        Outcome::Failed { message } => tell!("FAILED  {name}::{}: {message}", row.case),
     })
     .await;
     report.describe(&info);
     let (passed, failed, not_applicable) = report.counts();
-    eprintln!("{}: {passed} passed, {failed} failed, {not_applicable} not applicable\n", report.fixture);
+    tell!("{}: {passed} passed, {failed} failed, {not_applicable} not applicable\n", report.fixture);
     Ok(report)
 }
 

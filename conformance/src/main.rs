@@ -2,6 +2,7 @@
 
 #[cfg(feature = "labs")]
 mod check;
+mod say;
 mod simulate;
 
 use std::process::ExitCode;

@@ -11,6 +11,8 @@ mod report;
 
 use report::{Outcome, Piece, Report};
 
+use crate::say::{say, tell};
+
 /// How many failing runs of a scenario are enough.
 const ENOUGH_FAILURES: usize = 20;
 /// How many histories `--ci` makes.
@@ -62,7 +64,6 @@ pub(crate) struct Simulate {
 }
 
 impl Simulate {
-    #[allow(clippy::print_stderr, reason = "this is a command")]
     pub(crate) fn execute(&self) -> ExitCode {
         let worked = match self.seed {
             Some(seed) => self.one(seed),
@@ -72,7 +73,7 @@ impl Simulate {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
             Err(message) => {
-                eprintln!("{message}");
+                tell!("{message}");
                 ExitCode::FAILURE
             }
         }
@@ -89,7 +90,6 @@ impl Simulate {
     }
 
     /// One run in all detail.
-    #[allow(clippy::print_stdout, reason = "this is a command")]
     fn one(&self, seed: u64) -> Result<bool, String> {
         let mut held = true;
         for scenario in self.chosen()? {
@@ -98,18 +98,15 @@ impl Simulate {
             setup.clients = self.clients.unwrap_or(setup.clients);
             setup.steps = self.steps.unwrap_or(setup.steps);
             let run = run(&setup).map_err(|e| e.to_string())?;
-            println!("{setup}\nfaults: {}", setup.faults);
-            println!(
-                "{} calls, {} unknown, {:?} simulated",
-                run.tally.calls, run.tally.unknown, run.simulated
-            );
+            say!("{setup}\nfaults: {}", setup.faults);
+            say!("{} calls, {} unknown, {:?} simulated", run.tally.calls, run.tally.unknown, run.simulated);
             if let Some(path) = &self.trace {
                 let lines = run.history.to_json_lines().map_err(|e| e.to_string())?;
                 fs::write(path, lines).map_err(|e| format!("{}: {e}", path.display()))?;
             }
             for violation in &run.violations {
                 held = false;
-                println!("VIOLATION {}", violation.explain(&run.history));
+                say!("VIOLATION {}", violation.explain(&run.history));
             }
             if let Some(violation) = run.violations.first() {
                 show_shrunk(setup, violation);
@@ -119,7 +116,6 @@ impl Simulate {
     }
 
     /// Many runs of each scenario.
-    #[allow(clippy::print_stderr, reason = "this is a command")]
     fn many(&self) -> Result<bool, String> {
         let threads = match self.threads {
             Some(threads) => threads,
@@ -133,9 +129,9 @@ impl Simulate {
             let all = self.from..self.from + seeds;
             let totals = batch(scenario, all, threads, ENOUGH_FAILURES, &|| ()).map_err(|e| e.to_string())?;
             let outcome = Outcome::new(scenario, &totals, began.elapsed());
-            eprintln!("{outcome}");
+            tell!("{outcome}");
             for missing in &outcome.vacuous {
-                eprintln!("  VACUOUS {missing}");
+                tell!("  VACUOUS {missing}");
             }
             show_failures(scenario, &totals);
             report.add(outcome);
@@ -143,7 +139,7 @@ impl Simulate {
         if self.museum || (self.ci && cfg!(feature = "planted-bugs")) {
             report.museum = museum(threads)?;
         }
-        eprintln!("{report}");
+        tell!("{report}");
         if let Some(path) = &self.json {
             let json = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
             fs::write(path, json + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
@@ -155,33 +151,31 @@ impl Simulate {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "this is a command")]
 fn show_failures(scenario: &'static Scenario, totals: &Totals) {
     let Some((seed, violation)) = totals.failures.first() else { return };
     for (seed, violation) in &totals.failures {
-        eprintln!("  VIOLATION seed {seed}: {violation}");
+        tell!("  VIOLATION seed {seed}: {violation}");
     }
     let setup = Setup::of(scenario, *seed);
-    eprintln!("  replay: cargo run --release -p coord-conformance -- {setup}");
+    tell!("  replay: cargo run --release -p coord-conformance -- {setup}");
     show_shrunk(setup, violation);
 }
 
 /// Makes the run smaller and shows what is left.
-#[allow(clippy::print_stdout, reason = "this is a command")]
 fn show_shrunk(setup: Setup, violation: &Violation) {
     let setup = shrink(setup, violation.rule);
     let Ok(Run { history, violations, .. }) = run(&setup) else { return };
-    println!("shrunk: cargo run --release -p coord-conformance -- {setup}");
+    say!("shrunk: cargo run --release -p coord-conformance -- {setup}");
     let violation = violations.iter().find(|found| found.rule == violation.rule);
     let last = violation.and_then(|violation| violation.events.last().copied());
     let end = last.map_or(history.events().len(), |last| last + 1);
     let renewal = |what: &What| matches!(what, What::Session(Session::Renewed { .. }));
     let events: Vec<_> = history.events()[..end].iter().filter(|event| !renewal(&event.what)).collect();
     for event in &events[events.len().saturating_sub(SHOWN)..] {
-        println!("  {:>11.3?} client {}: {:?}", event.at, event.client, event.what);
+        say!("  {:>11.3?} client {}: {:?}", event.at, event.client, event.what);
     }
     if let Some(violation) = violation {
-        println!("  {violation}");
+        say!("  {violation}");
     }
 }
 
@@ -191,7 +185,6 @@ fn museum(_: usize) -> Result<Vec<Piece>, String> {
 }
 
 #[cfg(feature = "planted-bugs")]
-#[allow(clippy::print_stderr, reason = "this is a command")]
 fn museum(threads: usize) -> Result<Vec<Piece>, String> {
     use coord_conformance::sim::museum::{Exhibit, tour};
 
@@ -200,6 +193,6 @@ fn museum(threads: usize) -> Result<Vec<Piece>, String> {
         about: exhibit.about,
         caught: exhibit.caught.as_ref().map(|catch| (catch.scenario, catch.seed, catch.rule)),
     };
-    let exhibits = tour(threads, |exhibit| eprintln!("{}", piece(exhibit))).map_err(|e| e.to_string())?;
+    let exhibits = tour(threads, |exhibit| tell!("{}", piece(exhibit))).map_err(|e| e.to_string())?;
     Ok(exhibits.iter().map(piece).collect())
 }

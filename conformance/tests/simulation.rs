@@ -34,3 +34,17 @@ fn another_process_gives_the_same_run() {
         assert!(trace(&setup) == std::fs::read_to_string(&path).unwrap(), "{setup}: the runs differ");
     }
 }
+
+#[test]
+fn a_reader_that_goes_away_changes_neither_the_work_nor_the_exit_code() {
+    let simulate = |what: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coord-conformance"));
+        command.arg("simulate").args(what);
+        let (read, write) = std::io::pipe().unwrap();
+        drop(read);
+        command.stdout(write.try_clone().unwrap()).stderr(write).status().unwrap().code()
+    };
+    assert_eq!(simulate(&["--scenario", "lock", "--seeds", "2"]), Some(0));
+    assert_eq!(simulate(&["--scenario", "lock", "--seed", "2"]), Some(0));
+    assert_eq!(simulate(&["--scenario", "nothing"]), Some(1));
+}

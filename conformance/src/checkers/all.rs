@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Detail, History, Stats, Verdict, Violation, barrier, cache, counter, election, ephemeral, exclusion,
-    facts::LeftoverKind, fifo, leaks, linearizable, multi, one_grant_a_release, queue, re_entry, rendezvous,
-    run_once, tokens, unique_ids, watch, well_formed,
+    Detail, History, Stats, Verdict, Violation, barrier, cache, config, counter, election, ephemeral,
+    exclusion, facts::LeftoverKind, fifo, found, group, guarded, leaks, linearizable, multi,
+    one_grant_a_release, queue, re_entry, rendezvous, resize, run_once, shares, tokens, told, unique_ids,
+    watch, well_formed,
 };
 
 /// What the run that was recorded promised.
@@ -33,7 +34,7 @@ impl Default for Terms {
 /// A checker that finds no facts of its subject judges nothing.
 #[must_use]
 pub fn check_all(history: &History, terms: &Terms) -> (BTreeMap<&'static str, Stats>, Vec<Violation>) {
-    let verdicts: [(&'static str, Verdict); 19] = [
+    let verdicts: [(&'static str, Verdict); 26] = [
         ("well_formed", well_formed(history)),
         ("linearizable", linearizable(history, terms.budget)),
         ("exclusion", exclusion(history)),
@@ -42,6 +43,8 @@ pub fn check_all(history: &History, terms: &Terms) -> (BTreeMap<&'static str, St
         ("fifo", fifo(history)),
         ("re_entry", re_entry(history)),
         ("multi", multi(history)),
+        ("resize", resize(history)),
+        ("guarded", guarded(history)),
         ("election", election(history)),
         ("barrier", barrier(history)),
         ("rendezvous", rendezvous(history)),
@@ -49,6 +52,11 @@ pub fn check_all(history: &History, terms: &Terms) -> (BTreeMap<&'static str, St
         ("counter", counter(history)),
         ("unique_ids", unique_ids(history)),
         ("run_once", run_once(history)),
+        ("told", told(history)),
+        ("group", group(history)),
+        ("shares", shares(history)),
+        ("found", found(history)),
+        ("config", config(history)),
         ("watch", watch(history, terms.detail)),
         ("cache", cache(history)),
         ("ephemeral", ephemeral(history, terms.late)),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{
     History, Terms, What, check_all,
     facts::{
-        Action, Answer, Applied, Barrier, Cache, Counter, Drawn, Election, Hold, Job, Leftover, LeftoverKind,
-        Line, Mode, Queue, Register, Rendezvous, Session, Step, Stored, Watch, Why,
+        Action, Answer, Applied, Barrier, Cache, Config, Counter, Drawn, Election, Found, Group, Guarded,
+        Hold, Job, Leftover, LeftoverKind, Line, Mode, Queue, Register, Rendezvous, Resize, Session, Share,
+        Step, Stored, Told, Watch, Why,
     },
     story::story,
 };
@@ -265,4 +266,69 @@ fn registers() {
     hard.record(Duration::ZERO, 0, call(99, Action::Read));
     hard.record(Duration::ZERO, 0, answer(99, Answer::Value(Some((99, 1)))));
     alone("linearizability-budget", &hard);
+}
+
+#[test]
+fn groups_and_services() {
+    let put = || What::from(Stored::Put { key: "/g/a".into(), revision: 1, value: 7, session: Some(1) });
+    let opened = || What::from(Group::Opened { view: 1, dir: "/g/".into() });
+    let members = |members: &[(u64, u64)]| {
+        let members = members.iter().map(|member| ("a".to_owned(), *member)).collect();
+        What::from(Group::Members { view: 1, members })
+    };
+    only("group-steps", [put(), opened(), Group::Left { view: 1, id: "a".into(), since: 1 }.into()]);
+    only("group-invented", [opened(), members(&[(1, 7)])]);
+    let later = Stored::Put { key: "/g/a".into(), revision: 2, value: 8, session: Some(1) };
+    only("group-back", [put(), later.into(), opened(), members(&[(1, 8)]), members(&[(1, 7)])]);
+    only("group-final", [put(), opened(), members(&[]), Group::Settled { view: 1 }.into()]);
+
+    let share = |member: &str, items: &[u64], settled| {
+        let (dir, member, items) = ("/g/".to_owned(), member.to_owned(), items.to_vec());
+        What::from(Share { dir, member, ring: vec!["a".into(), "b".into()], items, of: 1, settled })
+    };
+    only("share-twice", [share("a", &[0], false), share("b", &[0], false)]);
+    only("share-nobody", [share("a", &[], true)]);
+
+    let found = |view: Found| What::from(view);
+    let opened = || found(Found::Opened { view: 1, service: "s".into() });
+    let all = |value| found(Found::All { view: 1, instances: [("a".to_owned(), value)].into() });
+    let changed = |before, after| found(Found::Changed { view: 1, id: "a".into(), before, after });
+    only("found-steps", [opened(), all(1), changed(None, Some(2))]);
+    only("found-back", [opened(), all(2), all(1)]);
+    let settled = || found(Found::Settled { view: 1, instances: Default::default() });
+    only("found-final", [opened(), all(1), settled()]);
+}
+
+#[test]
+fn values_permits_and_releases() {
+    let told = |value| What::from(Told::Value { listener: 1, value });
+    let listening = || What::from(Told::Opened { listener: 1, key: "/d/k".into() });
+    only("told-back", [listening(), stored(1), told(Some(1)), told(Some(1))]);
+    only("told-final", [listening(), stored(1), told(None), Told::Settled { listener: 1 }.into()]);
+
+    let sent = |entry| What::from(Guarded::Sent { write: 2, name: "/l".into(), entry, key: "/d/k".into() });
+    let told = |applied| What::from(Guarded::Told { write: 2, applied });
+    only("guarded-late", [joined("/l", 1, None), sent(1), left("/l", 1), stored(2)]);
+    only("guarded-twice", [joined("/l", 1, None), sent(1), stored(2), stored(2), left("/l", 1)]);
+    only("guarded-told", [joined("/l", 1, None), sent(1), left("/l", 1), told(Applied::Yes)]);
+
+    let mode = Mode::Permits { take: 2, of: u64::MAX };
+    let one = Resize::Calling { resize: 1, name: "/l".into(), to: 1 };
+    let entry = Line::Joined { name: "/l".into(), entry: 1, session: 1, mode, ask: None };
+    only("permits", [one.into(), asked(1, mode), entry.into(), granted(1, 1), releasing(1), left("/l", 1)]);
+
+    let ran = |generation, items: &[u64]| {
+        What::from(Config::Ran { consumer: 1, name: "n".into(), generation, items: items.to_vec() })
+    };
+    only("config-mixed", [ran(1, &[1, 2])]);
+    only(
+        "config-twice",
+        [ran(1, &[1]), Config::Published { name: "n".into(), generation: 1, value: 2 }.into()],
+    );
+    only("config-back", [ran(2, &[2]), ran(1, &[1])]);
+    let head = Config::Head { name: "n".into(), generation: 2 };
+    only(
+        "config-final",
+        [ran(1, &[1]), head.into(), Config::Settled { consumer: 1, name: "n".into() }.into()],
+    );
 }

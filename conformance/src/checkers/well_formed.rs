@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     History, Stats, Verdict, Violation, What,
-    facts::{Barrier, Cache, Counter, Hold, Queue, Register, Watch},
+    facts::{Barrier, Cache, Counter, Found, Group, Guarded, Hold, Queue, Register, Resize, Told, Watch},
 };
 
 /// What begins something with an id of its own, or goes on with it.
@@ -23,6 +23,10 @@ enum Kind {
     Addition,
     Watch,
     Cache,
+    Resize,
+    Write,
+    Listener,
+    View,
 }
 
 const fn part(what: &What) -> Part {
@@ -66,6 +70,27 @@ const fn part(what: &What) -> Part {
             | Cache::Read { cache, .. }
             | Cache::Closed { cache },
         ) => GoesOn(Kind::Cache, *cache),
+        What::Resize(Resize::Calling { resize, .. }) => Begins(Kind::Resize, *resize),
+        What::Resize(Resize::Done { resize }) => GoesOn(Kind::Resize, *resize),
+        What::Guarded(Guarded::Sent { write, .. }) => Begins(Kind::Write, *write),
+        What::Guarded(Guarded::Told { write, .. }) => GoesOn(Kind::Write, *write),
+        What::Told(Told::Opened { listener, .. }) => Begins(Kind::Listener, *listener),
+        What::Told(Told::Value { listener, .. } | Told::Settled { listener }) => {
+            GoesOn(Kind::Listener, *listener)
+        }
+        What::Found(Found::Opened { view, .. }) => Begins(Kind::View, *view),
+        What::Found(Found::All { view, .. } | Found::Changed { view, .. } | Found::Settled { view, .. }) => {
+            GoesOn(Kind::View, *view)
+        }
+        What::Group(Group::Opened { view, .. }) => Begins(Kind::View, *view),
+        What::Group(
+            Group::Members { view, .. }
+            | Group::Joined { view, .. }
+            | Group::Updated { view, .. }
+            | Group::Left { view, .. }
+            | Group::Settled { view }
+            | Group::Closed { view },
+        ) => GoesOn(Kind::View, *view),
         _ => Single,
     }
 }

@@ -34,7 +34,8 @@ impl Backend for SimBackend {
         let (ctx, key) = (ctx.clone(), key.clone());
         let apply = move |node: Arc<Node>| {
             let (ctx, key) = (ctx.clone(), key.clone());
-            async move { node.server.get(&ctx, &key).await }
+            let lagging = node.server_for(ctx.freshness);
+            async move { lagging.as_deref().unwrap_or(&node.server).get(&ctx, &key).await }
         };
         self.0.call(false, Twice::Harmless, apply).await
     }
@@ -43,14 +44,18 @@ impl Backend for SimBackend {
         let (ctx, dir) = (ctx.clone(), dir.clone());
         let apply = move |node: Arc<Node>| {
             let (ctx, dir) = (ctx.clone(), dir.clone());
-            async move { node.server.list(&ctx, &dir).await }
+            let lagging = node.server_for(ctx.freshness);
+            async move { lagging.as_deref().unwrap_or(&node.server).list(&ctx, &dir).await }
         };
         self.0.call(false, Twice::Harmless, apply).await
     }
 
     async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
-        let guarded =
-            txn.checks().iter().any(|check| matches!(check, Check::Version(..) | Check::Created(..)));
+        let changes = |key: &Key| txn.ops().iter().any(|op| op.key() == key);
+        let guarded = txn
+            .checks()
+            .iter()
+            .any(|check| matches!(check, Check::Version(..) | Check::Created(..)) && changes(check.key()));
         let twice = if guarded { Twice::Harmless } else { Twice::Never };
         let ctx = ctx.clone();
         let apply = move |node: Arc<Node>| {
@@ -91,6 +96,8 @@ impl Backend for SimBackend {
                 Err(_) => node.fired(Kind::EarlyWake),
             },
         }
+        // What woke us is there for whoever looks now.
+        node.saw(node.world.store().revision());
         node.pass().await;
         Ok(())
     }
@@ -139,6 +146,7 @@ impl Watcher {
         }
         self.node.pass().await;
         if let Ok(event) = &item {
+            self.node.saw(event.revision());
             let (empty, repeated) = {
                 let mut link = self.node.link();
                 (link.strikes(Kind::EmptyEvent, 100), link.strikes(Kind::RepeatedEvent, 150))

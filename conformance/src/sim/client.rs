@@ -101,6 +101,12 @@ impl Client {
         tokio::time::sleep(Duration::from_millis(self.range(from, to))).await;
     }
 
+    /// Waits for a moment of the run.
+    pub(crate) async fn until(&self, moment: Duration) {
+        let now = self.node.world.recorder().now();
+        tokio::time::sleep(moment.saturating_sub(now)).await;
+    }
+
     /// A session; tries until there is one.
     pub(crate) async fn session(&self) -> Session {
         let mut backoff = Backoff::new(Duration::from_secs(1));

@@ -64,6 +64,9 @@ kinds! {
     DirectoryDeleted = "directory-deleted",
     /// The store's counter begins just below 2^31, 2^32 or 2^53.
     LargeNumbers = "large-numbers",
+    /// A read that did not ask for the latest is answered from the past, though never from before what its client has
+    /// seen: by a server that lags behind.
+    StaleRead = "stale-read",
 }
 
 /// A set of kinds.

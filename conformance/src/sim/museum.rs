@@ -11,7 +11,7 @@ use super::{
 };
 
 /// By so many seeds of one scenario every bug must be found.
-pub const SEEDS: u64 = 1000;
+pub const SEEDS: u64 = 3000;
 
 /// How a bug was found.
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +72,14 @@ fn of(bug: Bug) -> Vec<&'static Scenario> {
     let first: &[&str] = match bug {
         Bug::ReaderPassesWriters | Bug::WriterPassesReaders | Bug::DowngradeReleases => &["rwlock"],
         Bug::SemaphoreOneTooMany => &["semaphore"],
+        Bug::ResizeUnmarked => &["resize"],
+        Bug::CommitUnguarded => &["guarded"],
+        Bug::LateUpdateUndoes => &["group", "discovery"],
+        Bug::MembersMerged | Bug::StrangersAreMembers => &["group"],
+        Bug::ShareOutlivesSession | Bug::RingForgetsNobody => &["partition"],
+        Bug::DiscoveryKeepsGone => &["discovery"],
+        Bug::ConfigTakesOlder => &["config"],
+        Bug::SwapsBlindly | Bug::ListenerTellsBefore => &["value"],
         Bug::FirstReleaseFrees => &["reentrant"],
         Bug::MultiInAnyOrder | Bug::MultiKeepsPart => &["multi"],
         Bug::LeaderForEver | Bug::ObserverTellsLast => &["election"],
@@ -79,7 +87,7 @@ fn of(bug: Bug) -> Vec<&'static Scenario> {
         Bug::GapMerged | Bug::RepeatsTold => &["cache"],
         Bug::CountsTwice | Bug::CounterStuck | Bug::BlockOnHope => &["counter"],
         Bug::BarrierTrustsWake | Bug::LatchTrustsWake => &["barrier"],
-        Bug::LeaveTrustsWake | Bug::EnterOneShort => &["rendezvous"],
+        Bug::LeaveTrustsWake | Bug::EnterOneShort | Bug::CountsWhoIsNotThere => &["rendezvous"],
         Bug::AckOnHope => &["queue"],
         Bug::SaysNotApplied | Bug::GapSilent => &["register"],
         _ => &["lock", "rwlock"],

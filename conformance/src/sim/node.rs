@@ -9,7 +9,7 @@ use std::{
 };
 
 use coord_api::{
-    Error, Result,
+    Error, Freshness, Result, Revision,
     kit::{Gate, Runtime},
 };
 use coord_backend_memory::MemoryBackend;
@@ -44,6 +44,8 @@ pub(crate) struct Node {
     /// Calls of the recipe that may be dropped, so far.
     droppable: AtomicU64,
     link: Mutex<Link>,
+    /// How far it has seen the store to be.
+    seen: AtomicU64,
 }
 
 /// Whether a request may arrive twice. No network repeats one by itself; drivers and proxies that send again do.
@@ -86,11 +88,38 @@ impl Node {
             calls: AtomicU64::new(0),
             droppable: AtomicU64::new(0),
             link: Mutex::new(link),
+            seen: AtomicU64::new(0),
         }))
     }
 
     pub(crate) fn link(&self) -> MutexGuard<'_, Link> {
         lock(&self.link)
+    }
+
+    /// The client has seen the store at this revision: nothing that it reads may be older.
+    pub(crate) fn saw(&self, revision: Revision) {
+        self.seen.fetch_max(revision.get(), Ordering::SeqCst);
+    }
+
+    /// The server that answers a read: one that lags behind, if there is one, if the caller did not ask for the latest,
+    /// and if the link says so.
+    pub(crate) fn server_for(&self, freshness: Freshness) -> Option<Arc<MemoryBackend>> {
+        let (strikes, dice) = {
+            let mut link = self.link();
+            (link.strikes(Kind::StaleRead, 400), link.range(0, u64::MAX))
+        };
+        let seen = Revision::new(self.seen.load(Ordering::SeqCst));
+        let stale =
+            (strikes && freshness != Freshness::Latest).then(|| self.world.lagging(seen, dice)).flatten();
+        let (revision, server) = match stale {
+            Some((revision, server)) => {
+                self.fired(Kind::StaleRead);
+                (revision, Some(server))
+            }
+            None => (self.world.store().revision(), None),
+        };
+        self.saw(revision);
+        server
     }
 
     pub(crate) fn fired(&self, kind: Kind) {
@@ -163,7 +192,12 @@ impl Node {
         let node = Arc::clone(self);
         self.world.network().spawn(async move { node.journey(fate, twice, apply, reply).await });
         match tokio::time::timeout_at(deadline, answer).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok((answer, revision))) => {
+                if writes {
+                    self.saw(revision);
+                }
+                answer
+            }
             // Lost on the way: nothing says so but the clock.
             _ => {
                 tokio::time::sleep_until(deadline).await;
@@ -183,7 +217,7 @@ impl Node {
         fate: Fate,
         twice: Twice,
         apply: impl Fn(Arc<Self>) -> F + Send + 'static,
-        reply: oneshot::Sender<Result<T>>,
+        reply: oneshot::Sender<(Result<T>, Revision)>,
     ) where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -197,7 +231,9 @@ impl Node {
             Some(Kind::Late) => self.fired(Kind::Late),
             _ => {}
         }
+        self.world.keep_for_later();
         let answer = apply(Arc::clone(&self)).await;
+        let revision = self.world.store().revision();
         if fate.fault == Some(Kind::Twice) {
             let (node, again) = (Arc::clone(&self), fate.again);
             self.world.network().spawn(async move {
@@ -216,7 +252,7 @@ impl Node {
         }
         if self.link().closed_to_replies().is_none() {
             // The caller may be gone.
-            let _ = reply.send(answer);
+            let _ = reply.send((answer, revision));
         }
     }
 

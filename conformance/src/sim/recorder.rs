@@ -136,6 +136,17 @@ impl Recorder {
         self.born.get(key).copied().unwrap_or(0)
     }
 
+    /// The revision that wrote this value to this key; 0 if none did. Needs a ledger of all changes.
+    pub(crate) fn revision_of(&self, of: &str, written: u64) -> u64 {
+        let found = self.history.events().iter().rev().find_map(|event| match &event.what {
+            What::Stored(Stored::Put { key, revision, value, .. }) if key == of && *value == written => {
+                Some(*revision)
+            }
+            _ => None,
+        });
+        found.unwrap_or(0)
+    }
+
     pub(crate) fn is_disowned(&self, entry: u64) -> bool {
         self.disowned.contains(&entry)
     }

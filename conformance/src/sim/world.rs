@@ -1,7 +1,7 @@
 //! The store, its sessions, and the record of what happened.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -27,8 +27,21 @@ pub(crate) struct World {
     recorder: Arc<Mutex<Recorder>>,
     /// When the store ends each session.
     deadlines: Mutex<BTreeMap<SessionId, Instant>>,
+    /// The data as it was, for reads that may be stale; the newest last.
+    past: Mutex<VecDeque<Past>>,
     faults: Faults,
 }
+
+/// The store at a moment.
+#[derive(Debug)]
+struct Past {
+    at: Instant,
+    revision: Revision,
+    server: Arc<MemoryBackend>,
+}
+
+/// For how long a server may lag behind.
+const LAG: Duration = Duration::from_secs(4);
 
 impl World {
     pub(crate) fn new(first: Revision, faults: Faults, ledger: Ledger) -> Result<Arc<Self>> {
@@ -42,7 +55,15 @@ impl World {
         if faults.has(Kind::LargeNumbers) {
             lock(&recorder).fired(Kind::LargeNumbers, 0);
         }
-        Ok(Arc::new(Self { store, admin, network, recorder, deadlines: Mutex::default(), faults }))
+        Ok(Arc::new(Self {
+            store,
+            admin,
+            network,
+            recorder,
+            deadlines: Mutex::default(),
+            past: Mutex::default(),
+            faults,
+        }))
     }
 
     pub(crate) const fn store(&self) -> &MemoryStore {
@@ -56,6 +77,28 @@ impl World {
     /// A handle on the store that no fault touches.
     pub(crate) fn coord(&self) -> Coord {
         Coord::new(Arc::<MemoryBackend>::clone(&self.admin))
+    }
+
+    /// Keeps the data as it is now for reads that may be stale, where the run has them.
+    pub(crate) fn keep_for_later(&self) {
+        if !self.faults.has(Kind::StaleRead) {
+            return;
+        }
+        let (at, revision) = (Instant::now(), self.store.revision());
+        let mut past = lock(&self.past);
+        past.retain(|past| past.at + LAG >= at);
+        if past.back().is_none_or(|last| last.revision < revision) {
+            let server = MemoryBackend::new(&self.store.standing_still(), self.admin.runtime());
+            past.push_back(Past { at, revision, server: Arc::new(server) });
+        }
+    }
+
+    /// A server that lags behind, but not behind `floor`, and how far it is. The dice say which.
+    pub(crate) fn lagging(&self, floor: Revision, dice: u64) -> Option<(Revision, Arc<MemoryBackend>)> {
+        let (now, past) = (self.store.revision(), lock(&self.past));
+        let behind: Vec<_> =
+            past.iter().filter(|past| past.revision >= floor && past.revision < now).collect();
+        pick(&behind, dice).map(|past| (past.revision, Arc::clone(&past.server)))
     }
 
     pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {

@@ -96,3 +96,27 @@ pub struct Drawn {
     /// The id.
     pub id: u64,
 }
+
+/// What a listener of one key was told, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Told {
+    /// Somebody begins to listen.
+    Opened {
+        /// The id of the listener.
+        listener: u64,
+        /// The key.
+        key: String,
+    },
+    /// The key has this value now; `None` if there is none.
+    Value {
+        /// The listener.
+        listener: u64,
+        /// The value.
+        value: Option<u64>,
+    },
+    /// Nothing has happened for long: what was told last must be what the store has.
+    Settled {
+        /// The listener.
+        listener: u64,
+    },
+}

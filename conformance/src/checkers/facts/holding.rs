@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Token;
+use super::{Applied, Token};
 
 /// How much of a name is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,4 +156,46 @@ pub struct Job {
     pub name: String,
     /// The period that it ran for.
     pub period: u64,
+}
+
+/// Changes of the number of permits of a semaphore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resize {
+    /// `resize` is called, or the semaphore opened for the first time: from now on there may be so many.
+    Calling {
+        /// The id of the call.
+        resize: u64,
+        /// The semaphore.
+        name: String,
+        /// How many.
+        to: u64,
+    },
+    /// The call returned: whoever joins from now on knows.
+    Done {
+        /// The call.
+        resize: u64,
+    },
+}
+
+/// Writes that apply only while a hold holds. Each writes a value of its own to the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Guarded {
+    /// The write is sent.
+    Sent {
+        /// The id of the write, which is the value that it writes.
+        write: u64,
+        /// The name of the lock.
+        name: String,
+        /// The entry of the hold: the revision that created it.
+        entry: u64,
+        /// The key.
+        key: String,
+    },
+    /// The answer.
+    Told {
+        /// The write.
+        write: u64,
+        /// Whether it was applied, as the holder was told.
+        applied: Applied,
+    },
 }

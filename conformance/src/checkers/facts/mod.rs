@@ -4,6 +4,7 @@
 //! fingerprint.
 
 mod data;
+mod group;
 mod holding;
 mod meeting;
 mod register;
@@ -11,8 +12,9 @@ mod store;
 
 use serde::{Deserialize, Serialize};
 
-pub use data::{Counter, Drawn, Queue};
-pub use holding::{Election, Hold, Job, Line, Mode, Why};
+pub use data::{Counter, Drawn, Queue, Told};
+pub use group::{Config, Found, Group, Share};
+pub use holding::{Election, Guarded, Hold, Job, Line, Mode, Resize, Why};
 pub use meeting::{Barrier, Rendezvous, Step};
 pub use register::{Action, Answer, Register};
 pub use store::{Cache, Session, Stored, Watch};
@@ -41,6 +43,10 @@ what! {
     Hold,
     /// Who stands in which line, in the store.
     Line,
+    /// How many permits there are.
+    Resize,
+    /// What was written while a hold held.
+    Guarded,
     /// Who leads.
     Election,
     /// Who waits at a barrier or latch, and passes.
@@ -55,6 +61,16 @@ what! {
     Drawn,
     /// A run of a scheduled job.
     Job,
+    /// What a listener of one key was told.
+    Told,
+    /// What a watcher of a group was told.
+    Group,
+    /// What a member of a group takes for its own.
+    Share,
+    /// What a view of a service was told.
+    Found,
+    /// What publishers and consumers of a configuration were told.
+    Config,
     /// What changed in the store.
     Stored,
     /// What a watch told.

@@ -33,6 +33,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         // A request to raise a barrier that arrives when it was lowered raises it again.
         Kind::Late,
         Kind::Cancel,
+        Kind::StaleRead,
         // Who dies counts nothing down.
         Kind::Crash,
         Kind::EntryDeleted,

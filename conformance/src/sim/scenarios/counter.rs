@@ -36,6 +36,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         Kind::WatchGap,
         Kind::EmptyEvent,
         Kind::RepeatedEvent,
+        Kind::StaleRead,
         // Who deletes a counter or its notes sets it back.
         Kind::EntryDeleted,
         Kind::DirectoryDeleted,

@@ -10,6 +10,7 @@ use crate::{
     checkers::{History, Verdict, ephemeral},
     sim::{
         client::{Client, TTL},
+        faults::Kind,
         recorder::fingerprint,
         run::{Rule, Scenario},
     },
@@ -22,7 +23,7 @@ const RULES: &[(&str, Rule)] = &[BASE[0], BASE[1], ("ephemerals", at_once)];
 pub(super) static SCENARIO: Scenario = Scenario {
     clients: 4,
     steps: 6,
-    faults: super::waits_only(),
+    faults: super::waits_only().without(Kind::StaleRead),
     dirs: &[GROUP],
     // Sessions of others are no matter of a member's.
     quiet: &["ephemerals"],

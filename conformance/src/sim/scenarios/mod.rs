@@ -2,22 +2,29 @@
 
 mod barrier;
 mod cache;
+mod config;
 mod counter;
+mod discovery;
 mod election;
+mod group;
+mod guarded;
 mod holding;
 mod jobs;
 mod lock;
 mod members;
 mod multi;
+mod partition;
 mod queue;
 mod reentrant;
 mod register;
 mod rendezvous;
+mod resize;
 mod rwlock;
 mod semaphore;
 mod shared;
+mod value;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::BoxFuture;
 
@@ -34,19 +41,29 @@ pub static ALL: &[&Scenario] = &[
     &lock::SCENARIO,
     &rwlock::SCENARIO,
     &semaphore::SCENARIO,
+    &resize::SCENARIO,
     &reentrant::SCENARIO,
     &shared::SCENARIO,
     &multi::SCENARIO,
+    &guarded::SCENARIO,
     &election::SCENARIO,
     &jobs::SCENARIO,
     &members::SCENARIO,
+    &group::SCENARIO,
+    &partition::SCENARIO,
+    &discovery::SCENARIO,
     &cache::SCENARIO,
+    &value::SCENARIO,
+    &config::SCENARIO,
     &counter::SCENARIO,
     &barrier::SCENARIO,
     &rendezvous::SCENARIO,
     &queue::SCENARIO,
     &register::SCENARIO,
 ];
+
+/// A moment long behind the last fault, at which those who are alive look.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// The rules of every recipe.
 const BASE: [(&str, Rule); 2] = [("well formed", well_formed), ("nothing left over", nothing_left)];

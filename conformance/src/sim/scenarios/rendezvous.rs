@@ -14,7 +14,6 @@ use crate::{
     },
     sim::{
         client::Client,
-        faults::Kind,
         recorder::Ledger,
         run::{Rule, Scenario},
     },
@@ -26,9 +25,8 @@ const RULES: &[(&str, Rule)] = &[BASE[0], BASE[1], ("in and out together", toget
 /// Three members that enter together and leave together, round for round.
 pub(super) static SCENARIO: Scenario = Scenario {
     clients: 3,
-    steps: 4,
-    // A join that arrives late stands for a member who is not there, until its owner sees it: not promised.
-    faults: super::waits_only().without(Kind::Late).without(Kind::Twice),
+    steps: 5,
+    faults: super::waits_only(),
     dirs: &[NAME],
     keeps: |key| key.starts_with("/barriers/both.meta"),
     ledger: Ledger { rounds: true, ..Ledger::line(line_of) },
@@ -50,7 +48,9 @@ fn together(history: &History) -> Verdict {
 async fn client(me: Client) {
     let mut session = me.session().await;
     for round in 0..u64::from(me.steps()) {
-        me.idle(0, 500).await;
+        // Sometimes the others wait long.
+        let latest = if me.chance(400) { 5000 } else { 500 };
+        me.idle(0, latest).await;
         me.fresh(&mut session).await;
         let tell = |step| {
             let (member, of) = (u64::from(me.id()), u64::from(me.clients()));
@@ -64,7 +64,7 @@ async fn client(me: Client) {
         tell(Step::Entered);
         me.idle(0, 400).await;
         tell(Step::Leaving);
-        let left = me.perhaps_cancelled(entered.leave_timeout(Duration::from_secs(20))).await;
+        let left = me.perhaps_cancelled(entered.leave_timeout(Duration::from_secs(14))).await;
         tell(if matches!(left, Some(Ok(true))) { Step::Departed } else { Step::GaveUp });
     }
     let _ = session.close().await;
@@ -73,5 +73,5 @@ async fn client(me: Client) {
 async fn enter(me: &Client, session: &Session) -> Option<Entered> {
     let members = usize::try_from(me.clients()).ok()?;
     let barrier = DoubleBarrier::new(session, NAME, members).ok()?;
-    me.perhaps_cancelled(barrier.enter_timeout(Duration::from_secs(20))).await?.ok()?
+    me.perhaps_cancelled(barrier.enter_timeout(Duration::from_secs(14))).await?.ok()?
 }
