@@ -63,6 +63,19 @@ pub(crate) async fn update(registry: &Registry, old: &Key, key: &Key, value: Byt
     }
 }
 
+/// Empties a key that should be a directory: what others left there means nothing.
+pub(crate) async fn clear(registry: &Registry, key: &Key) -> Result<()> {
+    let coord = registry.latest();
+    patiently(&coord, || async {
+        let entry =
+            coord.get(key).await?.filter(|entry| entry.meta.owner.is_none() && !entry.value.is_empty());
+        let Some(entry) = entry else { return Ok(()) };
+        // Refused: it changed, or became a directory.
+        coord.compare_and_set(key, entry.meta.version, Bytes::new()).await.map(drop)
+    })
+    .await
+}
+
 /// Whether it was written; `None` if there is no permanent instance at `old`.
 async fn try_update(coord: &Coord, old: &Key, key: &Key, value: &Bytes) -> Result<Option<bool>> {
     let entry = coord.get(old).await?.filter(|entry| entry.meta.owner.is_none());

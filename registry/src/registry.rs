@@ -8,6 +8,7 @@ use coord_api::{
 };
 use coord_recipes::{PersistentEphemeral, SessionKeeper};
 use futures::{StreamExt, future::join_all};
+use tokio::time::Instant;
 
 use crate::{
     Discovery, DiscoveryOptions, Instance, Kind, Layout, NativeLayout, Registration, discovery::View,
@@ -95,7 +96,7 @@ impl Registry {
     ///
     /// An ephemeral instance lives as long as the [`Registration`] and its process, over as many sessions of `keeper` as
     /// it takes. A permanent one is written once: if it is there and says the same, nothing is written. Registering
-    /// costs two round trips, on ZooKeeper three requests.
+    /// costs two round trips, on ZooKeeper four requests.
     ///
     /// # Errors
     /// Those of [`Instance::validate`]; [`NotHolder`](ErrorKind::NotHolder) with the key if somebody else has the id: also
@@ -106,6 +107,7 @@ impl Registry {
     /// # Cancel safety
     /// Safe: dropping the future leaves an ephemeral instance out, in the background. A permanent one may be there.
     pub async fn register(&self, keeper: &SessionKeeper, instance: Instance) -> Result<Registration> {
+        self.prepare(&instance).await?;
         match instance.kind() {
             Kind::Ephemeral => {
                 let registration = self.register_in_background(keeper, instance)?;
@@ -139,8 +141,14 @@ impl Registry {
             return registered
                 .unwrap_or_else(|_| Err(too_late(&key).with_retry(coord_api::Retry::Ambiguous)));
         }
+        let began = Instant::now();
+        match tokio::time::timeout(timeout, self.prepare(&instance)).await {
+            Ok(prepared) => prepared?,
+            Err(_) => return Err(too_late(&self.key(&instance)?)),
+        }
         let registration = self.register_in_background(keeper, instance)?;
-        match tokio::time::timeout(timeout, registration.registered()).await {
+        let left = timeout.saturating_sub(began.elapsed());
+        match tokio::time::timeout(left, registration.registered()).await {
             Ok(registered) => registered.map(|()| registration),
             Err(_) => Err(registration.give_up().await),
         }
@@ -151,7 +159,8 @@ impl Registry {
     ///
     /// # Errors
     /// Those of [`Instance::validate`]; [`InvalidArgument`](ErrorKind::InvalidArgument) for a permanent instance;
-    /// [`NotHolder`](ErrorKind::NotHolder) if a registration of this process has the key.
+    /// [`NotHolder`](ErrorKind::NotHolder) if a registration of this process has the key. Keys that are
+    /// [in the way](Layout::littered) are not emptied here: the registration ends with what the store says to them.
     pub fn register_in_background(&self, keeper: &SessionKeeper, instance: Instance) -> Result<Registration> {
         if instance.kind() == Kind::Permanent {
             return Err(Error::invalid("only ephemeral instances are registered in the background")
@@ -259,6 +268,15 @@ impl Registry {
     /// The same store, asked for what is true now.
     pub(crate) fn latest(&self) -> Coord {
         self.coord.clone().with_freshness(Freshness::Latest)
+    }
+
+    /// Makes sure that the instance can be written where its layout says.
+    async fn prepare(&self, instance: &Instance) -> Result<()> {
+        instance.validate()?;
+        for key in self.layout.littered(&self.root, instance.name())? {
+            permanent::clear(self, &key).await?;
+        }
+        Ok(())
     }
 
     /// What is to be written for an instance, if it is a good one.

@@ -119,6 +119,13 @@ impl Layout for DubboLayout {
         encoding::decode(child).ok()
     }
 
+    fn littered(&self, root: &Dir, service: &str) -> Result<Vec<Key>> {
+        // Consumers of Dubbo make them, with their own address in each, and then there is no provider below yet.
+        let directory = self.directory(root, service)?;
+        let dirs = [root.clone(), directory.clone(), directory.dir(PROVIDERS)?];
+        dirs.iter().map(|dir| Key::parse(dir.as_str())).collect()
+    }
+
     fn rule(&self, root: &Dir, service: &str, entry: &Entry) -> Result<Option<Arc<dyn Rule>>> {
         let Some(url) = url_in(CONFIGURATORS, &self.directory(root, service)?, entry)? else {
             return Ok(None);

@@ -63,6 +63,17 @@ pub trait Layout: fmt::Debug + Send + Sync + 'static {
     /// The service that a child of the root stands for, by its name; `None` if it stands for none.
     fn service(&self, child: &str) -> Option<String>;
 
+    /// Keys that must be directories before an instance of `service` can be registered, although others leave data in
+    /// them, which means nothing; none in most layouts.
+    ///
+    /// The registry empties them: on a store, a key with a value keeps no keys below.
+    ///
+    /// # Errors
+    /// As [`Layout::directory`].
+    fn littered(&self, _root: &Dir, _service: &str) -> Result<Vec<Key>> {
+        Ok(Vec::new())
+    }
+
     /// The rule that an entry stands for which [`Layout::decode`] gave no instance for; `None` if it is none, as all are
     /// in most layouts.
     ///
