@@ -29,6 +29,8 @@ pub mod checkers;
 #[cfg(feature = "suite")]
 mod cx;
 mod fixture;
+#[cfg(feature = "suite")]
+mod held_calls;
 #[cfg(feature = "labs")]
 pub mod labs;
 #[cfg(feature = "suite")]

@@ -38,6 +38,7 @@ mod keys;
 mod kv;
 mod latch;
 mod lock;
+mod lock_crowd;
 mod lock_faults;
 mod lock_late;
 mod membership;
@@ -67,7 +68,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 50] = [
+const GROUPS: [&[Case]; 51] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -81,6 +82,7 @@ const GROUPS: [&[Case]; 50] = [
     faults::CASES,
     lock_faults::CASES,
     lock_late::CASES,
+    lock_crowd::CASES,
     restart::CASES,
     holds_restart::CASES,
     shared::CASES,
