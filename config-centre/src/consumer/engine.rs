@@ -1,6 +1,7 @@
 //! The task of one consumer: from what is found in the layers to what is applied.
 
 use std::{
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
@@ -29,12 +30,34 @@ pub(super) struct Applied<V> {
     pub(super) value: V,
 }
 
+/// What is in force, and how the consumer does: one value, so that neither tells of what the other does not show yet.
+#[derive(Debug)]
+pub(super) struct State<V> {
+    pub(super) applied: Option<Arc<Applied<V>>>,
+    pub(super) status: Status,
+}
+
 /// What the task and the handles of a consumer share.
 #[derive(Debug)]
 pub(super) struct Shared<V> {
-    pub(super) applied: watch::Sender<Option<Arc<Applied<V>>>>,
-    pub(super) status: watch::Sender<Status>,
+    pub(super) state: watch::Sender<State<V>>,
+    /// The status once more, for those who wait for it. It follows the state.
+    pub(super) statuses: watch::Sender<Status>,
     pub(super) reporter: Option<Reporter>,
+}
+
+impl<V> Shared<V> {
+    pub(super) fn new(status: Status, reporter: Option<Reporter>) -> Self {
+        let state = watch::Sender::new(State { applied: None, status: status.clone() });
+        Self { state, statuses: watch::Sender::new(status), reporter }
+    }
+
+    /// Changes the state; `change` says whether it did.
+    fn update(&self, change: impl FnOnce(&mut State<V>) -> bool) {
+        if self.state.send_if_modified(change) {
+            self.statuses.send_replace(self.state.borrow().status.clone());
+        }
+    }
 }
 
 pub(super) struct Engine<V> {
@@ -72,8 +95,7 @@ impl<V: Send + Sync + 'static> Engine<V> {
             let seen: Vec<Known> = known.iter_mut().map(|known| known.borrow_and_update().clone()).collect();
             if seen.iter().any(|known| known.closed) {
                 // Kept for those who read: what is in force stays.
-                self.shared.status.send_modify(|status| status.closed = true);
-                return;
+                return self.shared.update(|state| !mem::replace(&mut state.status.closed, true));
             }
             let trouble = self.look(&seen, &mut memory).await;
             if memory.sealed.is_none() && (trouble.is_some() || Instant::now() >= late) {
@@ -138,19 +160,20 @@ impl<V: Send + Sync + 'static> Engine<V> {
             Err(Error::new(ErrorKind::Unexpected, "the program's check of a configuration panicked"))
         })?;
         let layers = effective.layers().to_vec();
-        let applied = Applied { effective: Arc::new(effective), value };
-        // The status first: who is woken by the new configuration finds it there.
-        self.shared.status.send_modify(|status| {
-            *status =
-                Status { layers, since: Some(WallTime::now()), from_file, error: None, ..status.clone() };
+        let applied = Arc::new(Applied { effective: Arc::new(effective), value });
+        self.shared.update(|state| {
+            let file_error = state.status.file_error.take();
+            let since = Some(WallTime::now());
+            state.status = Status { layers, since, from_file, error: None, file_error, closed: false };
+            state.applied = Some(applied);
+            true
         });
-        self.shared.applied.send_replace(Some(Arc::new(applied)));
         Ok(())
     }
 
     /// The store has what the file had.
     fn confirm(&self) {
-        self.shared.status.send_if_modified(|status| std::mem::take(&mut status.from_file));
+        self.shared.update(|state| mem::take(&mut state.status.from_file));
     }
 
     /// Starts with the last good configuration of an earlier life, if there is one.
@@ -190,7 +213,7 @@ impl<V: Send + Sync + 'static> Engine<V> {
     async fn save(&self, sealed: &Configuration) {
         let Some(file) = &self.file else { return };
         match file.save(sealed).await {
-            Ok(()) => self.shared.status.send_modify(|status| status.file_error = None),
+            Ok(()) => self.shared.update(|state| state.status.file_error.take().is_some()),
             Err(error) => self.file_trouble(error),
         }
     }
@@ -198,18 +221,21 @@ impl<V: Send + Sync + 'static> Engine<V> {
     /// The file is a help, not a need: what is wrong with it is told, and no more.
     fn file_trouble(&self, error: Error) {
         tracing::warn!(%error, "the snapshot of a configuration is of no use");
-        self.shared.status.send_modify(|status| status.file_error = Some(Arc::new(error)));
+        self.shared.update(|state| {
+            state.status.file_error = Some(Arc::new(error));
+            true
+        });
     }
 
     /// Shows and reports what is wrong, or that nothing is.
     fn tell(&self, trouble: Option<Arc<Error>>) {
-        self.shared.status.send_if_modified(|status| {
-            let news = !same(status.error.as_ref(), trouble.as_ref());
-            status.error = trouble;
+        self.shared.update(|state| {
+            let news = !same(state.status.error.as_ref(), trouble.as_ref());
+            state.status.error = trouble;
             news
         });
         if let Some(reporter) = &self.shared.reporter {
-            reporter.tell(&self.shared.status.borrow());
+            reporter.tell(&self.shared.state.borrow().status);
         }
     }
 }

@@ -15,7 +15,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{oneshot, watch};
 
 use crate::{Layers, WallTime};
-use engine::{Applied, Build, Engine, Shared};
+use engine::{Applied, Build, Engine, Shared, State};
 use source::Source;
 
 pub use configuration::{Configuration, Running};
@@ -96,11 +96,7 @@ impl<V: Send + Sync + 'static> Handle<V> {
         }
         let reporter =
             keeper.map(|keeper| report::Reporter::open(&keeper, &identity, &layers)).transpose()?;
-        let shared = Arc::new(Shared {
-            applied: watch::Sender::new(None),
-            status: watch::Sender::new(Status::nothing(&layers)),
-            reporter,
-        });
+        let shared = Arc::new(Shared::new(Status::nothing(&layers), reporter));
         let sources = layers.iter().map(Source::open).collect();
         let runtime = layers.top().coord().runtime();
         let build: Build<V> = match check {
@@ -135,29 +131,27 @@ impl<V: Send + Sync + 'static> Handle<V> {
 
     /// Waits for the first configuration.
     async fn ready(&self) -> Result<Arc<Applied<V>>> {
-        let (mut applied, mut status) = (self.shared.applied.subscribe(), self.shared.status.subscribe());
+        let mut states = self.shared.state.subscribe();
         loop {
-            if let Some(applied) = applied.borrow_and_update().clone() {
-                return Ok(applied);
+            {
+                let now = states.borrow_and_update();
+                match (&now.applied, &now.status) {
+                    (Some(applied), _) => return Ok(Arc::clone(applied)),
+                    (None, Status { error: Some(error), .. }) => return Err(again(error)),
+                    (None, Status { closed: true, .. }) => return Err(closed()),
+                    (None, _) => {}
+                }
             }
-            let now = status.borrow_and_update().clone();
-            if let Some(error) = &now.error {
-                return Err(again(error));
-            }
-            if now.closed {
-                return Err(Error::new(ErrorKind::Closed, "the store's handle was closed"));
-            }
-            tokio::select! {
-                biased;
-                // The senders live as long as this handle.
-                _ = applied.changed() => {}
-                _ = status.changed() => {}
-            }
+            states.changed().await.map_err(|_| closed())?;
         }
     }
 
     fn current(&self) -> Option<Arc<Applied<V>>> {
-        self.shared.applied.borrow().clone()
+        self.shared.state.borrow().applied.clone()
+    }
+
+    fn status(&self) -> Status {
+        self.shared.state.borrow().status.clone()
     }
 
     /// Each configuration as it is applied, beginning with the one that is in force.
@@ -165,24 +159,11 @@ impl<V: Send + Sync + 'static> Handle<V> {
         self: &Arc<Self>,
         part: impl Fn(&Applied<V>) -> Arc<T> + Send + Sync + 'static,
     ) -> Changes<T> {
-        let mut applied = self.shared.applied.subscribe();
-        applied.mark_changed();
-        let state = (Arc::clone(self), applied, self.shared.status.subscribe(), part);
-        stream::unfold(state, |(handle, mut applied, mut status, part)| async move {
-            loop {
-                tokio::select! {
-                    biased;
-                    // The senders live as long as the handle.
-                    _ = applied.changed() => {
-                        let now = applied.borrow_and_update().clone();
-                        if let Some(now) = now {
-                            let part_of = part(&now);
-                            return Some((part_of, (handle, applied, status, part)));
-                        }
-                    }
-                    () = closed(&mut status) => return None,
-                }
-            }
+        let begin = (Arc::clone(self), self.shared.state.subscribe(), None, part);
+        stream::unfold(begin, |(handle, mut states, told, part)| async move {
+            let next = next(&mut states, told.as_ref()).await?;
+            let part_of = part(&next);
+            Some((part_of, (handle, states, Some(next), part)))
         })
         .boxed()
     }
@@ -237,13 +218,13 @@ impl Consumer {
     /// How it does.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.0.shared.status.borrow().clone()
+        self.0.status()
     }
 
-    /// The status and its changes, for `tokio::select!` and the like.
+    /// The status and its changes, for `tokio::select!` and the like. What a status tells of is in force when it is told.
     #[must_use]
     pub fn statuses(&self) -> watch::Receiver<Status> {
-        self.0.shared.status.subscribe()
+        self.0.shared.statuses.subscribe()
     }
 
     /// Takes the report back at once. Without it, or where the consumer does not report, dropping it is enough.
@@ -258,10 +239,26 @@ impl Consumer {
     }
 }
 
-/// Waits until the store's handle was closed.
-async fn closed(status: &mut watch::Receiver<Status>) {
-    // The sender lives as long as the consumer.
-    drop(status.wait_for(|status| status.closed).await);
+/// What is in force once it is something else than `told`; `None` once the store's handle was closed.
+async fn next<V: Send + Sync>(
+    states: &mut watch::Receiver<State<V>>,
+    told: Option<&Arc<Applied<V>>>,
+) -> Option<Arc<Applied<V>>> {
+    loop {
+        {
+            let now = states.borrow_and_update();
+            let new = now.applied.as_ref().filter(|now| told.is_none_or(|told| !Arc::ptr_eq(now, told)));
+            if new.is_some() || now.status.closed {
+                return new.cloned();
+            }
+        }
+        // The sender lives as long as the consumer.
+        states.changed().await.ok()?;
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store's handle was closed")
 }
 
 /// An error once more: it is told to everybody who asks.

@@ -76,7 +76,7 @@ pub struct Instances {
 }
 
 impl Namespace {
-    /// The instances that consume this namespace now and [report](super::ConsumerOptions::with_report).
+    /// The instances that consume this namespace and [report](super::ConsumerOptions::with_report), as of a moment ago.
     ///
     /// # Errors
     /// As [`coord_api::Coord::watch`].

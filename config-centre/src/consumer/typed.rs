@@ -103,13 +103,13 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Typed<T> {
     /// How it does.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.handle.shared.status.borrow().clone()
+        self.handle.status()
     }
 
     /// The status and its changes, for `tokio::select!` and the like.
     #[must_use]
     pub fn statuses(&self) -> watch::Receiver<Status> {
-        self.handle.shared.status.subscribe()
+        self.handle.shared.statuses.subscribe()
     }
 
     /// Takes the report back at once, as [`Consumer::close`](super::Consumer::close) does.

@@ -103,28 +103,20 @@ async fn both_halves_of_a_pair_are_of_one_release(cx: Arc<Cx>) -> CaseResult {
     let billing = billing(&cx.coord().await?)?;
     let pair = |i: u32| Content::items([("host", i.to_string()), ("port", i.to_string())]);
     publish(&billing, pair(0)).await?;
-    let consumer = Consumer::open(&billing, me())?;
-    let mut changes = consumer.changes();
-    let publisher = tokio::spawn({
-        let billing = billing.clone();
-        async move {
-            for i in 1..=200 {
-                publish(&billing, pair(i)).await?;
-            }
-            Ok::<_, Failure>(())
-        }
-    });
-    within("the last pair", async {
-        loop {
-            let now = changes.next().await.expect("open");
+    let mut changes = Consumer::open(&billing, me())?.changes();
+    let follower = tokio::spawn(async move {
+        while let Some(now) = changes.next().await {
             assert_eq!(now.item("host"), now.item("port"), "in {:?}", now.generation());
-            if now.item("host") == Some("200") {
+            if now.item("host") == Some("100") {
                 break;
             }
         }
-    })
-    .await?;
-    publisher.await.expect("no panic")
+    });
+    for i in 1..=100 {
+        publish(&billing, pair(i)).await?;
+    }
+    within("the last pair", follower).await?.expect("no panic");
+    Ok(())
 }
 
 /// BB-236 (<https://github.com/alibaba/nacos/issues/11880>), BB-241: one publish, one event, and none for what is the
@@ -334,14 +326,16 @@ async fn instances_say_what_they_run_and_why_not_the_newest(cx: Arc<Cx>) -> Case
     assert!(report.since.as_millis() > 0);
 
     coord.put("/config/billing/inst/stranger", "not ours").await?;
-    let instances = billing.instances().await?;
-    assert_eq!((instances.reports.len(), instances.unreadable.len()), (1, 1));
-    assert!(instances.unreadable[0].to_string().contains("/inst/stranger"), "{:?}", instances.unreadable);
+    eventually("the stranger's key is told apart", || async {
+        let instances = billing.instances().await?;
+        let named = |error: &coord_api::Error| error.to_string().contains("/inst/stranger");
+        Ok(instances.reports.len() == 1 && instances.unreadable.iter().any(named))
+    })
+    .await?;
     let same = ConsumerOptions::new(Identity::new("pod/a b")).with_report(&keeper);
     assert_eq!(Consumer::open(&billing, same).expect_err("the id is taken").kind(), ErrorKind::NotHolder);
     within("closed", consumer.close()).await??;
-    assert!(billing.instances().await?.reports.is_empty());
-    Ok(())
+    eventually("it is gone", || async { Ok(billing.instances().await?.reports.is_empty()) }).await
 }
 
 /// Promise: with the store's handle ends what follows it; what is in force can still be read.
