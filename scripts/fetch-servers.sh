@@ -65,8 +65,9 @@ redis7=(redis-server redis-tools libc6 libssl3 liblzf1 libjemalloc2 libatomic1 l
 # loads. Netty and tcnative are for the TLS port.
 jars=(libzookeeper-java libslf4j-java libdropwizard-metrics-java libcommons-io-java libsnappy-java
   libnetty-java libnetty-tcnative-java)
-# Curator's locks, which ours must respect. Its ZooKeeper client is 3.8's.
-curator=(libcurator-client-java libcurator-framework-java libcurator-recipes-java libguava-java)
+# Curator's locks and its discovery, which ours must respect. Its ZooKeeper client is 3.8's.
+curator=(libcurator-client-java libcurator-framework-java libcurator-recipes-java libcurator-discovery-java libguava-java
+  libjackson2-annotations-java libjackson2-core-java libjackson2-databind-java)
 
 # A private apt: own lists, own cache, own (empty) status file. Nothing of the
 # host's is written, so a plain user can run it.
@@ -138,8 +139,9 @@ exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Xmx${ZK_HEAP:-96m} -XX:+UseSerialGC -X
 zookeeper zk-server "$new"
 zookeeper zk-server-3.8 "$old"
 wrap curator "j=\$d/$old/usr/share/java cp="'
-for jar in curator-recipes curator-framework curator-client guava zookeeper-jute slf4j-api slf4j-nop \
-  metrics-core commons-io snappy-java netty-all zookeeper; do
+for jar in curator-x-discovery curator-recipes curator-framework curator-client guava jackson-annotations \
+  jackson-core jackson-databind zookeeper-jute slf4j-api slf4j-nop metrics-core commons-io snappy-java netty-all \
+  zookeeper; do
   [ ! -e "$j/$jar.jar" ] || cp=$cp${cp:+:}$j/$jar.jar
 done
 exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$cp" "$@"'
