@@ -116,12 +116,21 @@ impl Config {
     /// # Errors
     /// [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not set; else as [`StoreUrl::parse`].
     pub fn from_environment() -> Result<Self> {
-        match env::var(URL_VARIABLE) {
-            Ok(url) => Self::from_url(&url).map(Self::with_environment),
-            Err(_) => Err(Error::config(
-                "COORD_URL is not set: set it to the store, as in redis://127.0.0.1:6379/app",
-            )),
-        }
+        let missing = "COORD_URL is not set: set it to the store, as in redis://127.0.0.1:6379/app";
+        Self::from_environment_or(None)?.ok_or_else(|| Error::config(missing))
+    }
+
+    /// The same with a URL for those who set none; `None` if there is none either.
+    ///
+    /// # Errors
+    /// As [`StoreUrl::parse`], and [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not UTF-8.
+    pub fn from_environment_or(default: Option<&str>) -> Result<Option<Self>> {
+        let url = match env::var(URL_VARIABLE) {
+            Ok(url) => Some(url),
+            Err(env::VarError::NotPresent) => default.map(str::to_owned),
+            Err(env::VarError::NotUnicode(_)) => return Err(Error::config("COORD_URL is not UTF-8")),
+        };
+        url.map(|url| Self::from_url(&url).map(Self::with_environment)).transpose()
     }
 
     /// Adds the options of the environment: `COORD_NAMESPACE` sets `namespace`, and so on.

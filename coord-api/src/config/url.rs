@@ -5,6 +5,9 @@ use std::fmt;
 use super::Secret;
 use crate::{Dir, Error, Result};
 
+/// Schemes whose path is a file of this host, in the words of its file system: it may be relative, and go up.
+const FILES: &[&str] = &["sqlite"];
+
 /// One server of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -30,7 +33,7 @@ impl Host {
 /// The address of a store: `scheme://user:password@host:port,host:port/path?option=value`.
 ///
 /// Not a general URL: several hosts are separated by commas, which the `url` crate refuses. The memory store has a
-/// name and no hosts: `memory:name`. User, password and option values may be percent-encoded. Neither `Debug` nor
+/// name and no hosts: `memory:name`; the embedded store a file: `sqlite:/path/to/file`. User, password and option values may be percent-encoded. Neither `Debug` nor
 /// `Display` shows the password or any option value.
 ///
 /// ```
@@ -46,6 +49,7 @@ pub struct StoreUrl {
     password: Option<Secret>,
     hosts: Vec<Host>,
     path: Dir,
+    file: Option<String>,
     options: Vec<(String, Secret)>,
 }
 
@@ -72,13 +76,16 @@ impl StoreUrl {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
             None => ("", rest),
         };
+        let path = decode(path)?;
+        let (path, file) = if FILES.contains(&scheme) { (String::new(), Some(path)) } else { (path, None) };
         let mut url = Self {
             scheme: scheme.to_owned(),
             username: None,
             password: None,
             hosts: Vec::new(),
-            path: Dir::parse(&decode(path)?)
+            path: Dir::parse(&path)
                 .map_err(|e| Error::config("the path of the URL is no directory").with_source(e))?,
+            file,
             options: parse_query(query)?,
         };
         // The last @: an unencoded one in a password must not become part of a host name and be printed.
@@ -125,6 +132,13 @@ impl StoreUrl {
     #[must_use]
     pub const fn path(&self) -> &Dir {
         &self.path
+    }
+
+    /// The file that the path names, as it is written there; `None` for stores that are in none. [`path`](Self::path) is
+    /// the root then.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
     }
 
     /// The options behind the question mark, in order.
@@ -191,7 +205,9 @@ fn decode(text: &str) -> Result<String> {
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.scheme)?;
-        if self.hosts.is_empty() {
+        if let Some(file) = &self.file {
+            write!(f, "{file}")?;
+        } else if self.hosts.is_empty() {
             write!(f, "{}", self.path.as_str().trim_start_matches('/'))?;
         } else {
             f.write_str("//")?;
@@ -238,6 +254,13 @@ mod tests {
         assert_eq!(url.options().map(|(n, v)| (n, v.expose())).collect::<Vec<_>>(), [("x", "1"), ("y", "&")]);
         let memory = StoreUrl::parse("memory:tests").unwrap();
         assert_eq!((memory.hosts().len(), memory.path().as_str()), (0, "/tests"));
+        for (text, file) in
+            [("sqlite:", ""), ("sqlite:../a%20b.db?x=1", "../a b.db"), ("sqlite:///a.db", "/a.db")]
+        {
+            let url = StoreUrl::parse(text).unwrap();
+            assert_eq!((url.file(), url.path()), (Some(file), &Dir::root()), "{text}");
+            assert!(url.to_string().starts_with(&format!("sqlite:{file}")), "{url}");
+        }
     }
 
     #[test]
