@@ -24,13 +24,13 @@ Exit codes of `coord lock`:
   127  the command was not found
 
 The store: --url or --config, else COORD_URL, else COORD_CONFIG, else ./coord.toml, else
-$XDG_CONFIG_HOME/coord/config.toml. Options of the store come from the URL, from COORD_NAME=value and from the file,
-in this order. COORD_LOG=debug shows what is going on.";
+$XDG_CONFIG_HOME/coord/config.toml, else sqlite:, a file of this user on this host. Options of the store come from the
+URL, from COORD_NAME=value and from the file, in this order. COORD_LOG=debug shows what is going on.";
 
 /// The heading of the options that every command has.
 const STORE_AND_OUTPUT: &str = "Store and output";
 
-/// Distributed coordination from the shell: locks, keys and watches over ZooKeeper, etcd, Redis or memory.
+/// Distributed coordination from the shell: locks, keys and watches over ZooKeeper, etcd, Redis or a file of this host.
 #[derive(Debug, Parser)]
 #[command(name = "coord", version, after_help = EXIT_CODES, subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {

@@ -32,10 +32,7 @@ impl Source {
         let places = usual_places();
         match places.iter().find(|place| place.exists()) {
             Some(file) => read(file.clone()),
-            None => Err(Failure::Setup(format!(
-                "which store? Give --url or COORD_URL, such as redis://127.0.0.1:6379/app, or write url = \"…\" into {}",
-                places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(" or ")
-            ))),
+            None => own(&places),
         }
     }
 
@@ -46,6 +43,22 @@ impl Source {
 
 fn read(file: PathBuf) -> Result<(Config, String), Failure> {
     Ok((Config::from_file(&file)?.with_environment(), file.display().to_string()))
+}
+
+/// The store of this user on this host, for those who name none.
+#[cfg(feature = "sqlite")]
+fn own(_: &[PathBuf]) -> Result<(Config, String), Failure> {
+    let config = Config::from_url("sqlite:")?.with_environment();
+    Ok((config, "nothing else: the file of this user on this host".to_owned()))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn own(places: &[PathBuf]) -> Result<(Config, String), Failure> {
+    let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+    Err(Failure::Setup(format!(
+        "which store? Give --url or COORD_URL, such as redis://127.0.0.1:6379/app, or write url = \"…\" into {}",
+        places.join(" or ")
+    )))
 }
 
 /// A variable that is set and not empty.

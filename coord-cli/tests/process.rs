@@ -15,7 +15,8 @@ fn coord(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> (Output, S
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("COORD_")) {
         command.env_remove(name);
     }
-    command.args(args).current_dir(folder).env("XDG_CONFIG_HOME", folder.join("xdg"));
+    command.args(args).current_dir(folder);
+    command.env("XDG_CONFIG_HOME", folder.join("xdg")).env("XDG_STATE_HOME", folder.join("state"));
     let output = command.envs(variables.iter().copied()).output().expect("coord starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, text)
@@ -32,8 +33,13 @@ fn which(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> String {
 fn the_nearest_source_of_the_store_wins() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    let (_, text) = coord(folder, &["ls"], &[]);
-    assert!(text.contains("--url") && text.contains("COORD_URL") && text.contains("coord.toml"), "{text}");
+    if cfg!(feature = "sqlite") {
+        assert_eq!(which(folder, &[], &[]), "sqlite:");
+        assert!(folder.join("state/coord/coord.db").exists());
+    } else {
+        let (_, text) = coord(folder, &["ls"], &[]);
+        assert!(text.contains("--url") && text.contains("COORD_URL") && text.contains("coord.toml"), "{text}");
+    }
 
     std::fs::create_dir_all(folder.join("xdg/coord")).expect("made");
     std::fs::write(folder.join("xdg/coord/config.toml"), "url = \"memory:xdg\"\n").expect("written");
@@ -48,6 +54,36 @@ fn the_nearest_source_of_the_store_wins() {
     );
     assert_eq!(which(folder, &["--config", "other.toml"], &[("COORD_URL", "memory:env")]), "memory:other");
     assert_eq!(which(folder, &["--url", "memory:flag"], &[("COORD_URL", "memory:env")]), "memory:flag");
+}
+
+/// Without a server and without a setting: processes of one user on one host share a store.
+#[cfg(feature = "sqlite")]
+#[test]
+fn who_names_no_store_shares_a_file_with_the_other_processes_of_this_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let (output, said) = coord(folder, &["put", "/greeting", "hello"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let (output, said) = coord(folder, &["get", "/greeting"], &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{said}");
+
+    // Read, think, write: only the lock keeps the runs apart.
+    let counter = folder.join("counter");
+    std::fs::write(&counter, "0").expect("written");
+    let script = "n=$(cat counter); sleep 0.02; echo $((n + 1)) > counter; echo \"$COORD_FENCING_TOKEN\"";
+    let run = || {
+        let (output, said) = coord(folder, &["lock", "/locks/counter", "--", "sh", "-c", script], &[]);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        String::from_utf8_lossy(&output.stdout).trim().parse::<u128>().expect("a token")
+    };
+    let mut tokens: Vec<u128> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..8).map(|_| scope.spawn(run)).collect();
+        runs.into_iter().map(|run| run.join().expect("it ran")).collect()
+    });
+    assert_eq!(std::fs::read_to_string(&counter).expect("read").trim(), "8");
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 8, "each holder has a token of its own");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::schemes;
 /// Time-outs that mean something: below, no call could ever succeed; above, it is a slip of units.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
-/// Opens the store at a URL, such as `zk://h1:2181,h2:2181/app`, `etcd://h1:2379/app`, `redis://h1:6379/app` or
-/// `memory:name`.
+/// Opens the store at a URL, such as `zk://h1:2181,h2:2181/app`, `etcd://h1:2379/app`, `redis://h1:6379/app`,
+/// `sqlite:/path/to/file` or `memory:name`.
 ///
 /// The path is the part of the store that this handle sees. Options follow as a query (`?operation_timeout=2s`). The
 /// environment is not looked at: [`from_config`] does that.
@@ -75,13 +75,20 @@ pub async fn from_config(path: impl AsRef<Path> + Send) -> Result<Coord> {
 
 /// Opens the store that the environment names: `COORD_URL`, with options in variables such as `COORD_PASSWORD`.
 ///
+/// Without `COORD_URL` it is `sqlite:`, a file of this user that all its processes on this host share, if the feature
+/// `sqlite` is on.
+///
 /// # Errors
-/// As [`connect`]; [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not set.
+/// As [`connect`]; [`Config`](crate::ErrorKind::Config) if `COORD_URL` is not set and there is no embedded store.
 ///
 /// # Cancel safety
 /// As [`connect`].
 pub async fn from_env() -> Result<Coord> {
-    connect_with(&Config::from_environment()?).await
+    let config = match Config::from_environment_or(schemes::DEFAULT)? {
+        Some(config) => config,
+        None => Config::from_environment()?,
+    };
+    connect_with(&config).await
 }
 
 /// Opens the store of a configuration.

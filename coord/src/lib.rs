@@ -40,6 +40,7 @@
 //! | `zk` | `zk://` |
 //! | `etcd` | `etcd://` (its client needs `protoc` to build) |
 //! | `redis` | `redis://`, for Redis and Valkey |
+//! | `sqlite` | `sqlite:`, `sqlite:/path/to/file`: one file that the processes of a host share; [`from_env`] without `COORD_URL` |
 //! | `tls` | adds `zks://`, `etcds://`, `rediss://` to those that are on |
 //! | `full` | all of them |
 //!

@@ -15,8 +15,13 @@ pub fn registry() -> Registry {
     let registry = registry.with(coord_backend_etcd::EtcdFactory);
     #[cfg(feature = "redis")]
     let registry = registry.with(coord_backend_redis::RedisFactory);
+    #[cfg(feature = "sqlite")]
+    let registry = registry.with(coord_backend_sqlite::SqliteFactory);
     registry
 }
+
+/// The store of those who name none: the embedded one, where the build has it.
+pub(crate) const DEFAULT: Option<&str> = if cfg!(feature = "sqlite") { Some("sqlite:") } else { None };
 
 /// Schemes of this project, each with the feature of its backend and whether it needs `tls` besides.
 const SCHEMES: &[(&str, &str, bool)] = &[
@@ -27,6 +32,7 @@ const SCHEMES: &[(&str, &str, bool)] = &[
     ("etcds", "etcd", true),
     ("redis", "redis", false),
     ("rediss", "redis", true),
+    ("sqlite", "sqlite", false),
 ];
 
 /// The error for a scheme that exists and is not in `registry`; `None` for all others.
