@@ -330,7 +330,10 @@ impl Registration {
                 Ok(Box::pin(async move {
                     // First the new key, then the old one: consumers always see the instance.
                     settled(&next, "update").await?;
-                    old.close().await
+                    if let Err(error) = old.close().await {
+                        tracing::debug!(key = %old.key(), %error, "the old key of an instance goes later");
+                    }
+                    Ok(())
                 }))
             }
             Place::Permanent(old) => {

@@ -9,12 +9,13 @@ use coord_registry::{
 };
 
 use super::persistent::keeper;
-use crate::{CaseResult, Cx, Failure, eventually, within};
+use crate::{CaseResult, Cx, Failure, eventually, look_counter::LookCounter, within};
 
 cases!("registry", needs Store:
     an_instance_is_seen_with_all_that_it_says,
     changes_tell_who_comes_changes_and_goes,
     views_and_readers_agree_on_the_list,
+    views_of_a_process_share_one_watch_and_are_updated_by_changes,
     what_is_no_instance_is_told_and_the_others_are_served,
     a_payload_of_another_type_is_told_by_a_typed_read,
     services_with_similar_names_are_apart,
@@ -131,6 +132,33 @@ async fn views_and_readers_agree_on_the_list(cx: Arc<Cx>) -> CaseResult {
     }
     let (list, again) = (early.instances(), early.instances());
     assert!(Arc::ptr_eq(list.shared(), again.shared()), "a list was made anew though nothing changed");
+    Ok(())
+}
+
+/// Promise: however many views a process has of a service and however much changes, there is one watch, and nothing is
+/// read again.
+async fn views_of_a_process_share_one_watch_and_are_updated_by_changes(cx: Arc<Cx>) -> CaseResult {
+    let (counter, coord) = (LookCounter::default(), cx.coord().await?);
+    let counted = cx.coord().await?.layer(&counter);
+    let kept = keeper(&coord);
+    let many = (0..300).map(|n| instance(&format!("i{n:03}")));
+    let registered = within("registered", registry(&coord)?.register_all(&kept, many)).await?;
+    let registered = registered.into_iter().collect::<coord_api::Result<Vec<_>>>()?;
+    let mut views = Vec::new();
+    for _ in 0..10 {
+        views.push(registry(&counted)?.discover(SERVICE)?);
+    }
+    for view in &views {
+        within("loaded", view.wait_until(|list| list.len() == 300)).await??;
+    }
+    for one in registered.iter().take(50) {
+        one.set_weight(7).await?;
+    }
+    let changed = |list: &[Instance]| list.iter().filter(|one| one.weight() == 7).count();
+    for view in &views {
+        within("all changes", view.wait_until(|list| changed(list) == 50)).await??;
+    }
+    assert_eq!((counter.watches(), counter.count()), (1, 0), "watches, and lists read");
     Ok(())
 }
 
