@@ -1,12 +1,14 @@
 //! The backend: one handle on an etcd store.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use coord_api::{
     Backend, BackendInfo, Dir, Entry, Key, Listing, OpContext, Ordered, OrderedCreate, Result, Seen,
-    SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
+    SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream,
+    kit::{CLOSE_TIME, Runtime},
 };
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     commit,
@@ -15,9 +17,6 @@ use crate::{
     store::{Store, within},
     watching,
 };
-
-/// How long the tasks of a handle may take to end after the sign.
-const ENDING: Duration = Duration::from_secs(2);
 
 /// An etcd store.
 ///
@@ -81,14 +80,20 @@ impl Backend for EtcdBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        let sessions = self.store.all_sessions();
-        let ends = sessions.iter().map(|held| session::close(&self.store, held));
-        let ends = futures::future::join_all(ends).await;
-        self.store.end();
-        self.store.endpoints.close();
-        // Tasks hold connections; they have nothing left to do.
-        let _ = tokio::time::timeout(ENDING, self.store.ended()).await;
-        ends.into_iter().collect()
+        let store = Arc::clone(&self.store);
+        // Own task, so that a caller who goes away does not leave a half-closed handle.
+        let closing = async move {
+            let until = Instant::now() + CLOSE_TIME;
+            let sessions = store.all_sessions();
+            let ends = sessions.iter().map(|held| session::close(&store, held));
+            let ends = futures::future::join_all(ends).await;
+            store.end();
+            store.endpoints.close();
+            // Tasks hold connections; they have nothing left to do.
+            let _ = timeout_at(until, store.ended()).await;
+            ends.into_iter().collect()
+        };
+        self.store.runtime.run(closing).await
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use coord_api::{
     Error, ErrorKind, Result, Retry, SessionDriver, SessionId, SessionOptions, SessionState,
-    kit::{Backoff, Lease, Stamp},
+    kit::{Backoff, Lease, Stamp, confirmed},
 };
 use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use tokio::{sync::watch, time::Instant};
@@ -212,7 +212,7 @@ async fn revoke(store: &Arc<Store>, held: &Held) -> Result<()> {
             Err(failure) if failure.error.kind() == ErrorKind::SessionLost => return Ok(()),
             // Revoking twice is harmless.
             Err(failure) if failure.error.retry() != Retry::Never && left > 0 => {}
-            Err(failure) => return Err(failure.error.with_context("session", &held.id)),
+            Err(failure) => return Err(failure.into()),
         }
     }
 }
@@ -221,7 +221,7 @@ async fn revoke(store: &Arc<Store>, held: &Held) -> Result<()> {
 pub(crate) async fn close(store: &Arc<Store>, held: &Held) -> Result<()> {
     held.closing.store(true, Ordering::Release);
     held.lease.lose();
-    revoke(store, held).await
+    confirmed(revoke(store, held)).await.map_err(|e| e.with_context("session", &held.id))
 }
 
 #[async_trait]

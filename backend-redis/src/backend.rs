@@ -89,12 +89,13 @@ impl RedisBackend {
         matches!(reached.await, Ok(Ok(()))).then(|| self.feeds.listing(&shown, dir)).flatten()
     }
 
-    fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn shutdown(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let (link, hubs, sessions) = (Arc::clone(&self.link), self.hubs.clone(), Arc::clone(&self.sessions));
         hubs.close(closed);
         async move {
-            sessions.close_all().await;
+            let ended = sessions.close_all().await;
             link.close();
+            ended
         }
     }
 }
@@ -130,7 +131,7 @@ impl Backend for RedisBackend {
             let conn = link.conn(until.connect).await?;
             match conn.record(key.as_str(), until.reply).await? {
                 Value::Nil => Ok(None),
-                record => entry(key.as_str(), bytes(record)?).map(Some),
+                record => entry(key, bytes(record)?).map(Some),
             }
         };
         self.link.run(ctx, call).await
@@ -233,13 +234,6 @@ impl Backend for RedisBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        let shutdown = self.shutdown();
-        self.link
-            .runtime
-            .run(async move {
-                shutdown.await;
-                Ok(())
-            })
-            .await
+        self.link.runtime.run(self.shutdown()).await
     }
 }

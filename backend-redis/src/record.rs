@@ -1,6 +1,6 @@
 //! Records and log entries: what the scripts pack, read back.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use coord_api::{Entry, Error, ErrorKind, Key, Meta, Result, Revision, SessionId, Version, kit::Change};
 use redis::Value;
 
@@ -8,25 +8,28 @@ use redis::Value;
 const FORMAT: u8 = 1;
 const HEAD: usize = 18;
 
-/// Reads a record as the entry of `path`.
-pub(crate) fn entry(path: &str, record: Vec<u8>) -> Result<Entry> {
-    decode(path, &Bytes::from(record))
-        .ok_or_else(|| malformed("a record in the store is not of our form").with_context("key", path))
+/// Reads a record as the entry of `key`.
+pub(crate) fn entry(key: Key, record: Vec<u8>) -> Result<Entry> {
+    match decode(Bytes::from(record)) {
+        Some((meta, value)) => Ok(Entry::new(key, value, meta)),
+        None => Err(malformed("a record in the store is not of our form").with_context("key", key)),
+    }
 }
 
-fn decode(path: &str, record: &Bytes) -> Option<Entry> {
+fn decode(mut record: Bytes) -> Option<(Meta, Bytes)> {
     let (head, rest) = record.split_at_checked(HEAD)?;
     let number = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
     let owner = rest.get(..usize::from(*head.last()?))?;
-    if head.first() != Some(&FORMAT) || !path.starts_with('/') {
+    if head.first() != Some(&FORMAT) {
         return None;
     }
     let (created, modified) = (Revision::new(number(1)?), Revision::new(number(9)?));
-    let value = record.slice(HEAD + owner.len()..);
+    let value_at = HEAD + owner.len();
     let owner = std::str::from_utf8(owner).ok()?;
     let owner = (!owner.is_empty()).then(|| SessionId::new(owner));
     let meta = Meta::new(created, modified, Version::new(modified.get()), owner);
-    Some(Entry::new(Key::from_store(path), value, meta))
+    record.advance(value_at);
+    Some((meta, record))
 }
 
 /// One entry of the log: everything that happened at one revision.
@@ -80,19 +83,20 @@ fn read_changes(packed: &Bytes) -> Option<Vec<Change>> {
         let (path, record) = (packed.get(begin..middle)?, packed.get(middle..at)?);
         match head.first()? {
             b'P' => {
-                let path = std::str::from_utf8(path).ok()?;
-                let record = packed.slice_ref(record);
-                changes.push(Change::Put(decode(path, &record)?));
+                let (meta, value) = decode(packed.slice_ref(record))?;
+                changes.push(Change::Put(Entry::new(stored_key(path)?, value, meta)));
             }
-            b'D' => {
-                let path = std::str::from_utf8(path).ok().filter(|path| path.starts_with('/'))?;
-                changes.push(Change::Delete(Key::from_store(path)));
-            }
+            b'D' => changes.push(Change::Delete(stored_key(path)?)),
             // The end of a session, another server: its keys say what there is to say.
             _ => {}
         }
     }
     Some(changes)
+}
+
+/// The key of a path in the store; `None` if it is none.
+pub(crate) fn stored_key(path: &[u8]) -> Option<Key> {
+    std::str::from_utf8(path).ok().filter(|path| path.starts_with('/')).map(Key::from_store)
 }
 
 /// What others wrote, or a server that is none of those we know.
@@ -152,17 +156,18 @@ mod tests {
     #[test]
     fn a_record_reads_back_and_no_cut_or_change_of_it_panics() {
         let whole = record("sid", b"\0v");
-        let found = entry("/a", whole.clone()).unwrap();
+        let key = Key::parse("/a").unwrap();
+        let found = entry(key.clone(), whole.clone()).unwrap();
         assert_eq!((&*found.value, found.meta.created.get(), found.meta.modified.get()), (&b"\0v"[..], 7, 9));
         assert_eq!(found.meta.owner.unwrap().as_str(), "sid");
         for end in 0..HEAD + 3 {
-            let e = entry("/a", whole[..end].to_vec()).unwrap_err();
+            let e = entry(key.clone(), whole[..end].to_vec()).unwrap_err();
             assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains("key=/a"), "{e}");
         }
         for at in 0..whole.len() {
             let mut other = whole.clone();
             other[at] = 0xff;
-            let _ = entry("/a", other);
+            let _ = entry(key.clone(), other);
         }
     }
 

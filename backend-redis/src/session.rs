@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use coord_api::{
     Error, ErrorKind, Result, Revision, SessionDriver, SessionId, SessionOptions, SessionState,
-    kit::{Backoff, Lease, Stamp},
+    kit::{Backoff, CLOSE_TIME, Lease, Stamp, confirmed},
 };
 use tokio::{
     sync::{OnceCell, watch},
@@ -66,11 +66,11 @@ impl Sessions {
         }
     }
 
-    /// Ends all; returns once the store was told, or could not be.
-    pub(crate) async fn close_all(&self) {
+    /// Ends all. The first error is told once the store was asked to end each.
+    pub(crate) async fn close_all(&self) -> Result<()> {
         let all: Vec<_> = self.lock().values().cloned().collect();
         all.iter().for_each(|inner| inner.lease.lose());
-        futures::future::join_all(all.iter().map(|inner| inner.end())).await;
+        futures::future::join_all(all.iter().map(|inner| inner.end())).await.into_iter().collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, Arc<Inner>>> {
@@ -192,12 +192,12 @@ impl Inner {
     /// Ends the session in the store, once, whoever asks first.
     async fn end(&self) -> Result<()> {
         let told = async {
-            let until = Instant::now() + RESPONSE;
-            let told = self.tell(until).await;
+            let told = confirmed(self.tell(Instant::now() + CLOSE_TIME)).await;
             self.sessions.lock().remove(&self.id);
             told.map_err(Arc::new)
         };
-        self.ended.get_or_init(|| told).await.clone().map_err(|error| again(&error))
+        let ended = self.ended.get_or_init(|| told).await.clone();
+        ended.map_err(|error| again(&error).with_context("session", &self.id))
     }
 }
 

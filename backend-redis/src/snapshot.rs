@@ -11,7 +11,7 @@ use crate::{
     conn::{Conn, RESPONSE},
     error::is_stateless,
     line::{child, order},
-    record::{Batch, array, bytes, entry, malformed, number, revision, text},
+    record::{Batch, array, bytes, entry, malformed, number, revision, stored_key, text},
     script::{self, Script},
 };
 
@@ -107,11 +107,12 @@ async fn pages(conn: &Conn, dir: &Dir, page_bytes: usize, until: Instant) -> Res
         let (at, end) = (revision(&at)?, number(&end)? == 1);
         while let (Some(path), Some(record)) = (reply.next(), reply.next()) {
             after = Bytes::from(bytes(path)?);
-            let Ok(path) = String::from_utf8(after.to_vec()) else { continue };
+            let Some(key) = stored_key(&after) else { continue };
+            let path = key.as_str().to_owned();
             let record = match record {
                 Value::Nil => None,
                 record => {
-                    entry(&path, bytes(record)?).inspect_err(|error| tracing::warn!(%error, "left out")).ok()
+                    entry(key, bytes(record)?).inspect_err(|error| tracing::warn!(%error, "left out")).ok()
                 }
             };
             records.insert(path, record);

@@ -7,7 +7,7 @@ use std::{
 
 use coord_api::{
     Error, Result, Retry,
-    kit::{Backoff, Runtime},
+    kit::{Backoff, CLOSE_TIME, Runtime},
 };
 use tokio::{
     sync::watch,
@@ -21,7 +21,6 @@ use crate::driver::{Conn, Connector, Link, Role};
 /// It doubles its delay without a cap until the session is dead; a fresh session is as good to us.
 const HEAD_START: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// A connection that is always being kept.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use coord_api::{
     Error, ErrorKind, Result, Retry, SessionDriver, SessionId, SessionState,
-    kit::{Lease, Runtime, Stamp},
+    kit::{CLOSE_TIME, Lease, Runtime, Stamp},
 };
 use tokio::{
     sync::watch,
@@ -14,8 +14,6 @@ use tokio::{
 
 use crate::driver::{Conn, Connector, Fault, Link, Node, Role, session_id};
 
-/// How long `close` waits for the server's word.
-const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// The fraction of the ttl after which a look proves that the session lives.
 const BEATS: u32 = 5;
 

@@ -68,5 +68,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Ends all sessions of this handle, its watches, tasks and connections. Calls afterwards fail with
     /// [`Closed`](crate::ErrorKind::Closed). Closing twice is fine.
+    ///
+    /// A store that does not answer is not waited for longer than [`CLOSE_TIME`](crate::kit::CLOSE_TIME); the error of
+    /// a session whose end it did not confirm is told.
     async fn close(&self) -> Result<()>;
 }

@@ -266,8 +266,12 @@ impl Coord {
 
     /// Ends all sessions of this store's handle, its watches, tasks and connections.
     ///
+    /// Takes no longer than about two seconds, also if the store cannot be reached. A handle without a session has
+    /// nothing to tell the store: closing it succeeds.
+    ///
     /// # Errors
-    /// As [`Coord::get`]; everything local has ended also then.
+    /// Those of [`Session::close`], of the first session whose end the store did not confirm; everything local has
+    /// ended also then.
     pub async fn close(&self) -> Result<()> {
         self.backend.close().await
     }

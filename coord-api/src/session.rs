@@ -94,10 +94,11 @@ pub trait SessionDriver: fmt::Debug + Send + Sync + 'static {
     /// The state and its changes.
     fn state(&self) -> watch::Receiver<SessionState>;
 
-    /// Ends the session and deletes its keys. Ending twice is fine.
+    /// Ends the session and deletes its keys, within [`CLOSE_TIME`](crate::kit::CLOSE_TIME). Ending twice is fine.
     ///
     /// # Errors
-    /// Ambiguous if the reply was lost; the keys then go after the ttl at the latest, since renewals stop at once.
+    /// Ambiguous if the store did not confirm it; the keys then go after the ttl at the latest, since renewals stop at
+    /// once.
     async fn close(&self) -> Result<()>;
 
     /// Ends the session in the background: stops renewals at once, tells the store if it can.
@@ -207,8 +208,11 @@ impl Session {
 
     /// Ends the session now and deletes its keys, for all clones.
     ///
+    /// `Ok` is the store's word that the keys are gone. It is waited for at most a second and a half
+    /// ([`CLOSE_TIME`](crate::kit::CLOSE_TIME)), so a store that cannot be reached holds up no shutdown.
+    ///
     /// # Errors
-    /// Ambiguous if the reply was lost; the keys then go after the ttl at the latest.
+    /// Ambiguous if the store did not confirm it in time; the keys then go after the ttl at the latest.
     ///
     /// # Cancel safety
     /// Safe: the session ends also if the future is dropped.

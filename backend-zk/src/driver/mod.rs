@@ -205,10 +205,13 @@ impl Conn {
         drop(self.client.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut link = self.link();
         let ended = async {
+            // While it is down the driver gives up by itself, and the server hears nothing.
+            let mut heard = true;
             loop {
                 match *link.borrow_and_update() {
-                    Link::Ended(end) => return Some(end),
-                    Link::Up | Link::Down => {}
+                    Link::Ended(end) => return heard.then_some(end),
+                    Link::Up => heard = true,
+                    Link::Down => heard = false,
                 }
                 if link.changed().await.is_err() {
                     return None;

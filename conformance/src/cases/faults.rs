@@ -17,6 +17,7 @@ cases!("faults", needs Link:
     a_watch_misses_nothing_that_happened_while_it_was_cut_off,
     a_wait_goes_on_after_its_connection_broke,
     a_lost_reply_is_never_called_not_applied,
+    closing_while_cut_off_is_quick_and_promises_nothing,
 );
 
 /// Promise: `Suspended` when renewals fail, `Lost` by the local clock before the store gives the keys up (G2, G6).
@@ -195,5 +196,45 @@ async fn a_lost_reply_is_never_called_not_applied(cx: Arc<Cx>) -> CaseResult {
         }
     }
     assert!(lost > 0, "the fault never hit a write");
+    Ok(())
+}
+
+/// Promise: closing waits for no store that does not answer, and says `Ok` only if the keys are gone (G8, G10).
+async fn closing_while_cut_off_is_quick_and_promises_nothing(cx: Arc<Cx>) -> CaseResult {
+    // Documented: about two seconds; with room for a loaded machine.
+    const BOUND: Duration = Duration::from_secs(4);
+    let rig = cx.rig().await?;
+    let (cut, other) = (cx.client(&rig).await?, cx.client(&rig).await?);
+    let reader = other.coord.with_freshness(Freshness::Latest);
+    let (one, two) = (cut.coord.session(Cx::LONG).await?, cut.coord.session(Cx::LONG).await?);
+    for (session, path) in [(&one, "/eph/1"), (&two, "/eph/2")] {
+        session.coord().create(path, "", Lifetime::Session).await?.expect("new");
+    }
+    cut.link.blackhole().await;
+    for path in ["/eph/1", "/eph/2"] {
+        let began = Instant::now();
+        let closed = match path {
+            "/eph/1" => within("closing a session", one.close()).await?,
+            _ => within("closing the handle", cut.coord.close()).await?,
+        };
+        assert!(began.elapsed() < BOUND, "{path}: {:?}", began.elapsed());
+        match closed {
+            Ok(()) => assert!(reader.get(path).await?.is_none(), "{path} is still there"),
+            Err(error) => assert!(
+                matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout),
+                "{path}: {error:?}"
+            ),
+        }
+    }
+    assert_eq!((one.state(), two.state()), (SessionState::Lost, SessionState::Lost));
+    let error = cut.coord.get("/other").await.expect_err("it was closed");
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+
+    // Without a session there is nothing that the store must hear.
+    let idle = cx.client(&rig).await?;
+    idle.link.blackhole().await;
+    let began = Instant::now();
+    within("closing an idle handle", idle.coord.close()).await??;
+    assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
     Ok(())
 }

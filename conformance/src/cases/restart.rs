@@ -14,6 +14,7 @@ cases!("restart", needs Server:
     a_frozen_server_suspends_and_a_thawed_one_serves_again,
     a_server_that_is_down_is_a_typed_error,
     a_new_client_of_a_dead_server_fails_in_time,
+    closing_without_a_server_is_quick_and_promises_nothing,
     the_lock_survives_a_restart_of_the_server,
 );
 
@@ -89,6 +90,26 @@ async fn a_new_client_of_a_dead_server_fails_in_time(cx: Arc<Cx>) -> CaseResult 
     rig.resume().await?;
     assert!(opened.is_err(), "nobody answered");
     assert!(took < Duration::from_secs(8), "{took:?}");
+    Ok(())
+}
+
+/// Promise: closing waits for no server that is down, and calls nothing confirmed that nobody heard (G8, G10).
+async fn closing_without_a_server_is_quick_and_promises_nothing(cx: Arc<Cx>) -> CaseResult {
+    let rig = cx.rig().await?;
+    let client = cx.client(&rig).await?;
+    let (one, two) = (client.coord.session(Cx::LONG).await?, client.coord.session(Cx::LONG).await?);
+    rig.kill().await?;
+    for what in ["a session", "the handle"] {
+        let began = Instant::now();
+        let closing =
+            async { if what == "a session" { one.close().await } else { client.coord.close().await } };
+        let error = within(what, closing).await?.expect_err("nobody heard of it");
+        assert_eq!(error.outcome(), Outcome::Unknown, "{what}: {error:?}");
+        // Documented: about two seconds; with room for a loaded machine.
+        assert!(began.elapsed() < Duration::from_secs(4), "{what}: {:?}", began.elapsed());
+    }
+    assert_eq!(two.state(), SessionState::Lost);
+    rig.restart().await?;
     Ok(())
 }
 

@@ -8,9 +8,11 @@
 //! | [`Hubs`] | which directories have one |
 //! | [`Backoff`] | how long to wait before trying again |
 //! | [`Guesses`] | what is probably so, remembered to save asking |
+//! | [`confirmed`] | what closing says, and how long it may take, when the store does not answer |
 
 mod backoff;
 mod change_log;
+mod closing;
 mod guesses;
 mod here;
 mod hub;
@@ -22,6 +24,7 @@ mod watcher;
 
 pub use backoff::Backoff;
 pub use change_log::Change;
+pub use closing::{CLOSE_TIME, confirmed};
 pub use guesses::Guesses;
 pub use here::Here;
 pub use hub::{Hub, LineOrder};
