@@ -23,7 +23,7 @@ impl Paths {
 
     /// The etcd key of `key`.
     pub(crate) fn encode(&self, key: &Key) -> Vec<u8> {
-        format!("{}{}", self.prefix, key.as_str()).into_bytes()
+        [self.prefix.as_bytes(), key.as_str().as_bytes()].concat()
     }
 
     /// The key that an etcd key stands for; `None` if it is not text, or not below the root.

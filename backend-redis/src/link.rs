@@ -151,8 +151,9 @@ impl Link {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let until = Until::of(ctx);
-        if until.connect <= Instant::now() {
+        let now = Instant::now();
+        let until = Until::of(ctx, now);
+        if until.connect <= now {
             return Err(
                 Error::new(ErrorKind::Timeout, "the deadline passed before the call").with_retry(Retry::Safe)
             );
@@ -286,9 +287,8 @@ pub(crate) struct Until {
 }
 
 impl Until {
-    /// The limits of a call.
-    pub(crate) fn of(ctx: &OpContext) -> Self {
-        let now = Instant::now();
+    /// The limits of a call that begins now.
+    fn of(ctx: &OpContext, now: Instant) -> Self {
         let last = ctx.deadline.unwrap_or(now + 4 * RESPONSE);
         Self { connect: last.min(now + RESPONSE), reply: last }
     }

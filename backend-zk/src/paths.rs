@@ -29,7 +29,7 @@ impl Paths {
     }
 
     pub(crate) fn key(&self, key: &Key) -> String {
-        format!("{}{key}", self.root)
+        [&*self.root, key.as_str()].concat()
     }
 
     pub(crate) fn dir(&self, dir: &Dir) -> String {

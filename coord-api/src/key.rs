@@ -190,19 +190,20 @@ impl Dir {
     /// For namespaces. The result is not checked against the length limit; the caller's key was.
     #[must_use]
     pub fn join_key(&self, key: &Key) -> Key {
-        Key(format!("{}{}", self.0, key.0).into())
+        Key([&*self.0, &*key.0].concat().into())
     }
 
     /// `dir` moved below this directory.
     #[must_use]
     pub fn join_dir(&self, dir: &Self) -> Self {
-        Self(format!("{}{}", self.0, dir.0).into())
+        Self([&*self.0, &*dir.0].concat().into())
     }
 
     /// `key` as seen from this directory; the inverse of [`Dir::join_key`].
     #[must_use]
     pub fn strip_key(&self, key: &Key) -> Option<Key> {
-        self.relative(key).map(|rest| Key(format!("/{rest}").into()))
+        // With the slash before it, the rest is a key.
+        self.relative(key).map(|rest| Key(key.0[key.0.len() - rest.len() - 1..].into()))
     }
 }
 

@@ -3,9 +3,11 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    num::NonZero,
     pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
+    thread,
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -16,8 +18,8 @@ use crate::{Error, ErrorKind, Nonce, Result};
 
 /// Where work runs that must outlive its caller, and where its randomness comes from.
 ///
-/// Real stores use [`Runtime::library`], a runtime of two threads that the process owns: a caller who blocks or shuts
-/// down its own runtime stops no keepalive and cancels no write (promises G9 and G11). The memory backend uses
+/// Real stores use [`Runtime::library`], a runtime that the process owns: a caller who blocks or shuts down its own
+/// runtime stops no keepalive and cancels no write (promises G9 and G11). The memory backend uses
 /// [`Runtime::current`], so that a test under a paused clock sees everything happen in order.
 #[derive(Clone, Debug)]
 pub struct Runtime {
@@ -37,7 +39,8 @@ pub trait Gate: fmt::Debug + Send + Sync + 'static {
 }
 
 impl Runtime {
-    /// The library's own runtime; started on first use and never stopped.
+    /// The library's own runtime; started on first use and never stopped. Two threads, and one where the process may
+    /// use no more than two processors.
     ///
     /// # Errors
     /// [`Unexpected`](ErrorKind::Unexpected) if the system gives no threads.
@@ -45,7 +48,7 @@ impl Runtime {
         static LIBRARY: OnceLock<std::io::Result<tokio::runtime::Runtime>> = OnceLock::new();
         let runtime = LIBRARY.get_or_init(|| {
             tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
+                .worker_threads(library_threads())
                 .thread_name("coord-io")
                 .enable_all()
                 .build()
@@ -161,6 +164,13 @@ impl Runtime {
             None => system(),
         }
     }
+}
+
+/// Where processors are scarce, a second thread is woken for nothing with most of the replies: the first takes them all
+/// before it gets a turn.
+fn library_threads() -> usize {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    if processors > 2 { 2 } else { 1 }
 }
 
 /// `work`, polled only while the gate is open.
