@@ -5,14 +5,14 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coord::{Dir, Key};
 
-use crate::output::Format;
+use crate::{config::args::ConfigArgs, output::Format, service::args::ServiceArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    yes, done
-  1    no: the key is absent, or doctor found something wrong
+  1    no: the key, service or instance is absent, or doctor found something wrong
   2    the arguments are wrong
-  3    conflict: the key is in another version, or exists already
+  3    conflict: the key is in another version, or exists already; the instance is somebody else's
   125  coord itself failed: configuration, store, time-out of a call
 
 Exit codes of `coord lock`:
@@ -78,6 +78,12 @@ pub enum Command {
     Watch(WatchArgs),
     /// Delete a key; exit 1 if it is absent, 3 if it is in another version
     Del(DelArgs),
+    /// Publish configuration and see what runs: atomic releases, gray rules, history, rollback
+    ///
+    /// Secrets are masked unless --show-secrets is given.
+    Config(Box<ConfigArgs>),
+    /// Register services and find them, also in the layouts of Curator and Dubbo
+    Service(ServiceArgs),
     /// Connect, and tell what the store is, what it promises, how fast it answers, and what is wrong
     Doctor,
 }
@@ -195,10 +201,10 @@ fn key(text: &str) -> Result<String, String> {
     Key::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn dir(text: &str) -> Result<String, String> {
+pub(crate) fn dir(text: &str) -> Result<String, String> {
     Dir::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     coord::parse_duration(text).ok_or_else(|| "a duration has a unit: 500ms, 10s, 2m or 1h".to_owned())
 }

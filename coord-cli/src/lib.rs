@@ -1,11 +1,13 @@
 //! The `coord` command, as parts that its tests can call. The user's page is `docs/cli.md`.
 
 mod args;
+mod config;
 mod doctor;
 mod exit;
 mod keys;
 mod lock;
 mod output;
+mod service;
 mod store;
 mod watch;
 
@@ -70,6 +72,8 @@ async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure>
         Command::Ls(args) => keys::ls(&source.connect().await?, &mut out, &args).await,
         Command::Del(args) => keys::del(&source.connect().await?, &mut out, &args).await,
         Command::Watch(args) => watch::watch(&source.connect().await?, &mut out, &args).await,
+        Command::Config(args) => config::run(&source.connect().await?, &mut out, *args).await,
+        Command::Service(args) => Box::pin(service::run(&source, &mut out, args)).await,
         Command::Doctor => doctor::doctor(&source, &mut out).await,
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn watch(coord: &Coord, out: &mut Output<'_>, args: &WatchArgs)
 
 /// Resolves when nobody can read standard output any more: without it `coord watch | head -1` would go on until the next
 /// event finds the pipe closed. Never resolves for a file.
-fn reader_gone() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn reader_gone() -> io::Result<impl Future<Output = ()>> {
     let (gone, told) = oneshot::channel();
     // A thread, since not everything that can be standard output can be registered with the runtime. It ends with the
     // process; a task of the runtime that blocks would hold up its end.

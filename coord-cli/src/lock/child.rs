@@ -38,7 +38,7 @@ pub(super) fn own_program() -> io::Result<PathBuf> {
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// It was stopped, as by Ctrl-Z.
     Stopped,
     /// It ended and is still to be reaped: its process group cannot be anybody else's yet.
@@ -47,7 +47,7 @@ pub(super) enum Change {
 
 /// A running command.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     process: Process,
     group: Pid,
     changes: mpsc::UnboundedReceiver<Change>,
@@ -57,7 +57,7 @@ impl Child {
     /// Starts a command. It gets our standard input, output and error, and the terminal if `foreground`.
     ///
     /// The calling thread must live on: the command dies with it.
-    pub(super) fn start(
+    pub(crate) fn start(
         command: &[OsString],
         variables: &[(&'static str, String)],
         hidden: &[OsString],
@@ -90,12 +90,12 @@ impl Child {
     ///
     /// # Cancel safety
     /// Safe: none is lost.
-    pub(super) async fn change(&mut self) -> Change {
+    pub(crate) async fn change(&mut self) -> Change {
         self.changes.recv().await.unwrap_or(Change::Ended)
     }
 
     /// Sends a signal to the whole group. A group that is gone needs none.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Err(error) = killpg(self.group, signal)
             && error != Errno::ESRCH
         {
@@ -104,7 +104,7 @@ impl Child {
     }
 
     /// Reaps the command once it ended.
-    pub(super) fn reap(mut self) -> io::Result<ExitStatus> {
+    pub(crate) fn reap(mut self) -> io::Result<ExitStatus> {
         self.process.wait()
     }
 }
@@ -132,7 +132,7 @@ fn follow(pid: Pid, told: &mpsc::UnboundedSender<Change>) {
 }
 
 /// The exit code that passes on how the command ended.
-pub(super) fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(code::FAILED),
         (None, Some(signal)) => code::of_signal(signal),

@@ -35,7 +35,7 @@ pub(super) fn outer() -> Option<Outer> {
 }
 
 /// The variables of our environment that the command must not see.
-pub(super) fn hidden() -> Vec<OsString> {
+pub(crate) fn hidden() -> Vec<OsString> {
     env::vars_os().filter(|(name, value)| is_credential(name, value)).map(|(name, _)| name).collect()
 }
 

@@ -199,7 +199,7 @@ fn tell(child: &Child) {
 /// Ctrl-Z stopped the command: stop too, so that the shell gets its terminal, and go on together.
 ///
 /// Nobody renews the session meanwhile. If that lasts too long, the deadman kills the command.
-fn pause_with(child: &Child) {
+pub(crate) fn pause_with(child: &Child) {
     terminal::take_back();
     if let Err(error) = raise(Signal::SIGSTOP) {
         tracing::warn!(%error, "cannot stop");

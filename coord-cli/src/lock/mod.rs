@@ -10,7 +10,7 @@ mod environment;
 mod held;
 mod policy;
 mod signals;
-mod terminal;
+pub(crate) mod terminal;
 
 use std::{ffi::OsString, time::Duration};
 
@@ -18,10 +18,14 @@ use coord::{Coord, Dir, Durability, Lock, LockGuard, Session};
 use tokio::time::Instant;
 
 use crate::{Failure, args::LockArgs, code, exit::say, store::Source};
-use signals::Signals;
+
+pub(crate) use child::{Change, Child, exit_code};
+pub(crate) use environment::hidden;
+pub(crate) use held::pause_with;
+pub(crate) use signals::Signals;
 
 /// How long giving back may take before coord ends without a confirmation. The lock goes with the session then.
-const GOODBYE: Duration = Duration::from_secs(5);
+pub(crate) const GOODBYE: Duration = Duration::from_secs(5);
 
 /// What a helper process runs: its arguments to its exit code.
 type Helper = fn(&[OsString]) -> u8;

@@ -11,9 +11,9 @@ use tokio::signal::unix::{Signal as Arrivals, SignalKind, signal};
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
+pub(crate) struct Arrived {
     pub(super) number: i32,
-    pub(super) signal: Signal,
+    pub(crate) signal: Signal,
 }
 
 /// The signals that coord passes on.
@@ -24,10 +24,10 @@ const FORWARDED: [Signal; 6] =
 ///
 /// Those that were ignored when coord started stay so, for coord and for the command: `nohup` and the like rely on it.
 #[derive(Debug)]
-pub(super) struct Signals(Vec<(Signal, Arrivals)>);
+pub(crate) struct Signals(Vec<(Signal, Arrivals)>);
 
 impl Signals {
-    pub(super) fn install() -> io::Result<Self> {
+    pub(crate) fn install() -> io::Result<Self> {
         let ignored = ignored();
         let install = |kind: Signal| Ok((kind, signal(SignalKind::from_raw(kind as i32))?));
         let wanted = FORWARDED.into_iter().filter(|signal| ignored & (1 << (*signal as i32 - 1)) == 0);
@@ -38,7 +38,7 @@ impl Signals {
     ///
     /// # Cancel safety
     /// Safe: none is lost.
-    pub(super) async fn next(&mut self) -> Arrived {
+    pub(crate) async fn next(&mut self) -> Arrived {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
 

@@ -11,7 +11,7 @@ use nix::{
 };
 
 /// Whether standard input is a terminal that is ours to lend.
-pub(super) fn is_ours() -> bool {
+pub(crate) fn is_ours() -> bool {
     stdin().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 
@@ -27,6 +27,6 @@ pub(super) fn give_to(group: Pid) {
 }
 
 /// Takes the terminal back.
-pub(super) fn take_back() {
+pub(crate) fn take_back() {
     give_to(getpgrp());
 }

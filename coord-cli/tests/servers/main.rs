@@ -3,9 +3,11 @@
 //! Tests are named `backend::promise`. Where servers come from is chosen by `COORD_TEST_ZK`, `COORD_TEST_ETCD` and
 //! `COORD_TEST_REDIS`; a backend that is `off` shows as one ignored test.
 
+mod config;
 mod contract;
 mod faults;
 mod lab;
+mod service;
 mod store;
 mod terminal;
 
@@ -59,6 +61,11 @@ fn cases() -> Vec<Case> {
         store::a_watch_writes_a_line_an_event_and_ends_quietly_with_its_reader,
         store::a_watch_ends_with_its_reader_also_when_nothing_happens,
         store::doctor_tells_what_the_store_is,
+        config::a_namespace_is_published_followed_and_rolled_back,
+        service::an_instance_is_there_as_long_as_its_command,
+        service::told_to_stop_it_drains_first,
+        service::the_command_is_told_to_stop_after_the_drain,
+        service::a_service_is_watched,
         faults::an_entry_deleted_by_others_stops_the_command_at_once,
         faults::a_frozen_coord_does_not_keep_the_command_running,
     ]);
