@@ -29,7 +29,7 @@ async fn rig() -> Rig {
     let server = zookeeper().await;
     let coord: Coord = coord::connect(&server.url()).await.expect("it is up");
     let layout = XDiscoveryLayout::new().with_payload_class(CLASS);
-    let registry = Registry::new(&coord, BASE).unwrap().with_layout(layout);
+    let registry = Registry::new(&coord, BASE).expect("a good name").with_layout(layout);
     let curator = Java::start("CuratorDiscovery.java", &server, &[BASE, SERVICE]).await;
     let keeper = SessionKeeper::new(&coord, SessionOptions::default());
     Rig { server, curator, registry, keeper }

@@ -24,15 +24,15 @@ struct Rig {
 async fn rig() -> Rig {
     let server = zookeeper().await;
     let coord = coord::connect(&server.url()).await.expect("it is up");
-    let registry = Registry::new(&coord, "/dubbo").unwrap().with_layout(DubboLayout::new());
-    let orders = DubboService::new(&coord, "/dubbo", INTERFACE).unwrap();
+    let registry = Registry::new(&coord, "/dubbo").expect("a good name").with_layout(DubboLayout::new());
+    let orders = DubboService::new(&coord, "/dubbo", INTERFACE).expect("a good name");
     let dubbo = Java::start("DubboNodes.java", &server, &[INTERFACE]).await;
     let keeper = SessionKeeper::new(&coord, SessionOptions::default());
     Rig { server, dubbo, registry, orders, keeper }
 }
 
 /// Waits until the view shows what is wanted.
-async fn until(view: &Discovery, wanted: impl Fn(&[Instance]) -> bool) -> Vec<Instance> {
+async fn until(view: &Discovery, wanted: impl Fn(&[Instance]) -> bool + Send + Sync) -> Vec<Instance> {
     timeout(SOON, async {
         loop {
             let shown = view.instances();
