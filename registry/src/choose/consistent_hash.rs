@@ -11,7 +11,7 @@ use super::{Candidate, Candidates, Choose, Pool, Weighted};
 
 /// Points on the ring of an instance of average weight.
 const POINTS: u64 = 128;
-/// The same in a large pool: shares are less even there, and a ring is made in milliseconds.
+/// The same in a large pool: shares are less even there, and a ring is made in a quarter of the time.
 const POINTS_LEAST: u64 = 32;
 /// Points of a ring above which those of an instance become fewer.
 const RING_SMALL: u64 = 1 << 17;
@@ -26,8 +26,8 @@ const RINGS: usize = 2;
 ///
 /// Requests without a key are shared by weight ([`Weighted`]).
 ///
-/// The ring is made again when the instances change, by the next request: 1 ms for 100 instances, some ten for
-/// thousands.
+/// The ring is made again when the instances change, by the next request: 128 points an instance are sorted, 32 where
+/// there are thousands.
 ///
 /// ```
 /// use coord_registry::{Choose, ConsistentHash, Instance, Pool};
