@@ -2,6 +2,8 @@
 //!
 //! The test's own binary is the other process: with a role in its environment it plays that.
 
+#![allow(clippy::print_stdout, reason = "the other process speaks by its output")]
+
 use std::{
     env, fs,
     io::{BufRead, BufReader, Lines},
