@@ -42,6 +42,9 @@
 //! | `redis` | `redis://`, for Redis and Valkey |
 //! | `sqlite` | `sqlite:`, `sqlite:/path/to/file`: one file that the processes of a host share; [`from_env`] without `COORD_URL` |
 //! | `tls` | adds `zks://`, `etcds://`, `rediss://` to those that are on |
+//! | `config-centre` | none: adds the module `config_centre` |
+//! | `registry` | none: services and their instances, in the module `registry` |
+//! | `tower` | none: adds to `registry` what tower balances over |
 //! | `full` | all of them |
 //!
 //! # Finding your way
@@ -56,8 +59,10 @@
 //! | to refuse a holder from the past elsewhere | [`Hold::token`], [`Fence`] |
 //! | one that leads, and to know who | [`Candidate`], [`Election`] |
 //! | to be seen as long as the process lives | [`Membership`], [`PersistentEphemeral`] |
+//! | services and their instances | the module `registry`, with the feature of that name |
 //! | a share of the work for each | [`Partition`] |
 //! | a scheduled job once | [`RunOnce`] |
+//! | configuration that is published, rolled back, given to some first | `config_centre` (feature `config-centre`) |
 //! | to know whether a failed write was applied | [`Error::outcome`] |
 //! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
 //! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
@@ -70,6 +75,11 @@ mod schemes;
 
 #[cfg(feature = "memory")]
 pub use coord_backend_memory as memory;
+#[cfg(feature = "config-centre")]
+pub use coord_config_centre as config_centre;
+
+#[cfg(feature = "registry")]
+pub use coord_registry as registry;
 
 pub use coord_api as api;
 pub use coord_layers as layers;

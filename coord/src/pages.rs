@@ -6,6 +6,14 @@ macro_rules! pages {
     };
 }
 
+#[cfg(feature = "config-centre")]
+#[doc = include_str!("../../docs/config-centre.md")]
+const _: () = ();
+
+#[cfg(feature = "config-centre")]
+#[doc = include_str!("../../docs/config-consumers.md")]
+const _: () = ();
+
 pages!(
     "barrier.md",
     "cache.md",
@@ -29,3 +37,11 @@ pages!(
     "shared.md",
     "work-queue.md",
 );
+
+#[cfg(feature = "registry")]
+#[doc = include_str!("../../docs/registry.md")]
+const _: () = ();
+
+#[cfg(feature = "registry")]
+#[doc = include_str!("../../docs/balancing.md")]
+const _: () = ();

@@ -19,6 +19,18 @@ mod bugs_watch;
 mod bugs_watch_faults;
 mod cache;
 mod cache_faults;
+mod config;
+mod config_drafts;
+mod config_faults;
+mod config_gray;
+mod config_history;
+mod config_restart;
+mod consumer;
+mod consumer_faults;
+mod consumer_meddler;
+mod consumer_refusals;
+mod consumer_restart;
+mod consumer_transfer;
 mod counter;
 mod counter_faults;
 mod double_barrier;
@@ -51,6 +63,11 @@ mod persistent;
 mod persistent_faults;
 mod recipes_restart;
 mod reentrant;
+mod registration;
+mod registry;
+mod registry_faults;
+mod registry_layouts;
+mod registry_restart;
 mod restart;
 mod revocable;
 mod run_once;
@@ -68,7 +85,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 51] = [
+const GROUPS: [&[Case]; 67] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -118,8 +135,24 @@ const GROUPS: [&[Case]; 51] = [
     membership::CASES,
     membership_faults::CASES,
     partition::CASES,
+    registration::CASES,
+    registry::CASES,
+    registry_faults::CASES,
+    registry_layouts::CASES,
+    registry_restart::CASES,
     run_once::CASES,
     run_once_faults::CASES,
+    config::CASES,
+    config_drafts::CASES,
+    config_faults::CASES,
+    config_gray::CASES,
+    config_history::CASES,
+    config_restart::CASES,
+    consumer::CASES,
+    consumer_faults::CASES,
+    consumer_restart::CASES,
+    consumer_transfer::CASES,
+    consumer_refusals::CASES,
 ];
 
 const COUNT: usize = {
