@@ -163,7 +163,7 @@ fn conformance_knows_no_backend() {
     suite.normal.retain(|name| !suite.optional.contains(name));
     may_use(
         &suite,
-        &[CONTRACT, "coord-recipes", "coord-registry"],
+        &[CONTRACT, "coord-recipes", "coord-registry", "coord-config-centre"],
         "the suite takes a fixture, so that backends of others can run it: make the dependency optional, behind the \
          feature labs",
     );
