@@ -5,7 +5,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use coord_conformance::{Fixture, UrlFixture, labs, trials};
+use coord_conformance::{Failure, Fixture, UrlFixture, labs, trials};
 use coord_testbed::{Kind, Provider, Server};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -41,11 +41,15 @@ fn main() -> ExitCode {
         let other = Kind::ALL
             .iter()
             .map(|kind| kind.name())
-            .chain(["memory"])
+            .chain(["memory", "sqlite"])
             .any(|name| filter.starts_with(&format!("{name}::")));
         !arguments.list && (!other || filter.starts_with(&format!("{}::", kind.name())))
     };
     let mut tests = trials(&labs::memory(), runtime.handle());
+    match labs::sqlite() {
+        Ok(sqlite) => tests.extend(trials(&sqlite, runtime.handle())),
+        Err(Failure(why)) => tests.push(Trial::test("sqlite::directory", || Err(Failed::from(why)))),
+    }
     let mut shared = Vec::new();
     for kind in Kind::ALL {
         let (trials, server) = runtime.block_on(of_kind(kind, wanted(kind)));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Client, Failure, Lab, Link, Need, Rig};
+use crate::{Client, Failure, Lab, Link, Need, Rig, labs::opened};
 use async_trait::async_trait;
-use coord_api::{Backend, BackendFactory, Config, OptionSpec, Registry, kit::Runtime};
+use coord_api::kit::Runtime;
 use coord_backend_memory::{Fault, Faults, MemoryBackend, MemoryStore};
 
 /// Makes stores in this process.
@@ -19,25 +19,6 @@ struct MemoryRig {
 
 #[derive(Debug)]
 struct MemoryLink(Faults);
-
-/// Gives out a handle that is open already, so that the rig keeps the controls of its faults.
-#[derive(Debug)]
-struct Opened(Arc<dyn Backend>);
-
-#[async_trait]
-impl BackendFactory for Opened {
-    fn schemes(&self) -> &'static [&'static str] {
-        &["memory"]
-    }
-
-    fn options(&self) -> &'static [OptionSpec] {
-        &[]
-    }
-
-    async fn connect(&self, _: &Config) -> coord_api::Result<Arc<dyn Backend>> {
-        Ok(Arc::clone(&self.0))
-    }
-}
 
 #[async_trait]
 impl Lab for MemoryLab {
@@ -63,9 +44,7 @@ impl Rig for MemoryRig {
     async fn client(&self, namespace: &str) -> Result<Client, Failure> {
         let backend = MemoryBackend::new(&self.store, self.runtime.clone());
         let faults = backend.faults();
-        let registry = Registry::new().with(Opened(Arc::new(backend)));
-        let config = Config::from_url("memory:")?.with_default("namespace", namespace);
-        let coord = coord::connect_through(&registry, &config).await?;
+        let coord = opened(Arc::new(backend), namespace).await?;
         Ok(Client { coord, link: Arc::new(MemoryLink(faults)) })
     }
 

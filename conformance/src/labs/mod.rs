@@ -1,7 +1,9 @@
-//! Fixtures for the stores of this project: memory in this process, and real servers from the testbed.
+//! Fixtures for the stores of this project: memory in this process, a file, and real servers from the testbed.
 
 mod memory;
+mod opened;
 mod servers;
+mod sqlite;
 
 use std::sync::Arc;
 
@@ -11,8 +13,10 @@ use futures::future::BoxFuture;
 
 pub use memory::MemoryLab;
 pub use servers::ServerLab;
+pub use sqlite::SqliteLab;
 
 use crate::{Failure, Fixture, UrlFixture};
+use opened::opened;
 
 /// Opens a store with the layers that users get.
 #[must_use]
@@ -24,6 +28,15 @@ pub fn open(config: Config) -> BoxFuture<'static, Result<Coord>> {
 #[must_use]
 pub fn memory() -> Arc<dyn Fixture> {
     Arc::new(UrlFixture::new("memory", "memory:conformance", open).with_lab(MemoryLab))
+}
+
+/// The embedded store, with handles that can be held up for links. Its files go with the fixture.
+///
+/// # Errors
+/// If the system gives no directory.
+pub fn sqlite() -> std::result::Result<Arc<dyn Fixture>, Failure> {
+    let lab = SqliteLab::new()?;
+    Ok(Arc::new(UrlFixture::new("sqlite", lab.url(), open).with_lab(lab)))
 }
 
 /// Real servers of a kind, and the one that the cases share; keep it while they run.
