@@ -7,7 +7,10 @@ use std::{
 };
 
 use coord_api::{Dir, Entry, Error, Key, Revision};
-use coord_recipes::{CacheEvent, Change};
+use coord_recipes::{
+    CacheEvent, Change,
+    planted::{Bug, planted},
+};
 use tokio::time::Instant;
 
 use super::{DiscoveryEvent, rules::Rules};
@@ -133,8 +136,11 @@ impl View {
             }
             CacheEvent::Changed(change) => self.change(change, now).into_iter().collect(),
             CacheEvent::Resynced { changes } => {
-                let changed: Vec<_> =
-                    changes.into_iter().filter_map(|change| self.change(change, now)).collect();
+                let kept = |change: &Change| {
+                    matches!(change, Change::Delete { .. }) && planted(Bug::DiscoveryKeepsGone)
+                };
+                let changes = changes.into_iter().filter(|change| !kept(change));
+                let changed: Vec<_> = changes.filter_map(|change| self.change(change, now)).collect();
                 if changed.is_empty() { changed } else { self.resync() }
             }
         };
