@@ -7,8 +7,9 @@ use coord_api::{
     Backend, BackendInfo, Config, Dir, Durability, Entry, Error, ErrorKind, Guarantees, Key, Limits, Listing,
     OpContext, Ordered, OrderedCreate, Result, Seen, SessionDriver, SessionId, SessionOptions, Start, Txn,
     TxnOutcome, WatchStream,
-    kit::{Hub, HubRef, Hubs, Runtime},
+    kit::{CLOSE_TIME, Hub, HubRef, Hubs, Runtime},
 };
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     SCHEME,
@@ -93,13 +94,14 @@ impl SqliteBackend {
         }
     }
 
-    fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn shutdown(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let (store, hubs, sessions) =
             (Arc::clone(&self.store), self.hubs.clone(), Arc::clone(&self.sessions));
         hubs.close(closed);
         async move {
-            sessions.close_all().await;
+            let ended = sessions.close_all().await;
             store.close();
+            ended
         }
     }
 }
@@ -230,9 +232,11 @@ impl Backend for SqliteBackend {
     async fn close(&self) -> Result<()> {
         let (shutdown, store) = (self.shutdown(), Arc::clone(&self.store));
         let closing = async move {
-            shutdown.await;
-            store.ended().await;
-            Ok(())
+            let until = Instant::now() + CLOSE_TIME;
+            let ended = shutdown.await;
+            // A disk that hangs keeps the threads; they end when it goes on.
+            let _ = timeout_at(until, store.ended()).await;
+            ended
         };
         self.store.runtime.run(closing).await
     }

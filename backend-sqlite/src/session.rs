@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use coord_api::{
     Error, Result, SessionDriver, SessionId, SessionOptions, SessionState,
-    kit::{Backoff, Lease, Stamp},
+    kit::{Backoff, CLOSE_TIME, Lease, Stamp, confirmed},
 };
 use tokio::{
     sync::{OnceCell, watch},
@@ -23,7 +23,7 @@ use crate::{
 
 /// How long opening may take altogether.
 const OPENING: Duration = Duration::from_secs(5);
-/// How long one renewal, or telling of the end, may take.
+/// How long one renewal may take.
 const RESPONSE: Duration = Duration::from_secs(2);
 
 /// The sessions of one handle that are not over, by id.
@@ -66,10 +66,14 @@ impl Sessions {
     }
 
     /// Ends all; returns once the store was told, or could not be.
-    pub(crate) async fn close_all(&self) {
+    ///
+    /// # Errors
+    /// The first of those whose end the store did not confirm.
+    pub(crate) async fn close_all(&self) -> Result<()> {
         let all: Vec<_> = self.lock().values().cloned().collect();
         all.iter().for_each(|inner| inner.lease.lose());
-        futures::future::join_all(all.iter().map(|inner| inner.end())).await;
+        let ends = futures::future::join_all(all.iter().map(|inner| inner.end())).await;
+        ends.into_iter().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Inner>>> {
@@ -161,12 +165,17 @@ impl Inner {
     async fn end(&self) -> Result<()> {
         let told = async {
             let id = self.id.clone();
-            let until = Instant::now() + RESPONSE;
-            let told = self.store.write(until, move |state| Ok(state.end_session(id.as_str())?)).await;
+            let until = Instant::now() + CLOSE_TIME;
+            let told = self.store.write(until, move |state| Ok(state.end_session(id.as_str())?));
+            let told = confirmed(told).await;
             self.sessions.lock().remove(&self.id);
             told.map_err(Arc::new)
         };
-        self.ended.get_or_init(|| told).await.clone().map_err(|error| again(&error))
+        self.ended
+            .get_or_init(|| told)
+            .await
+            .clone()
+            .map_err(|error| again(&error).with_context("session", &self.id))
     }
 }
 

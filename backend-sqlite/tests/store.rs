@@ -5,10 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "faults")]
+use coord_api::Backend;
 use coord_api::{
     Config, Coord, Durability, Entry, ErrorKind, Lifetime, OpContext, Outcome, Registry, Result, Retry,
     Revision, SessionOptions, Start, Txn, WatchEvent, WatchStream,
 };
+#[cfg(feature = "faults")]
+use coord_backend_sqlite::SqliteBackend;
 use coord_backend_sqlite::SqliteFactory;
 use futures::StreamExt;
 use rusqlite::Connection;
@@ -224,5 +228,20 @@ async fn what_a_commit_waits_for_is_told() {
         assert_eq!(info.guarantees.can_lose_acknowledged_writes, loses, "{options}");
         assert_eq!(info.warnings.is_empty(), !loses, "{options}");
         coord.put("/a", "").await.unwrap();
+    }
+}
+
+#[cfg(feature = "faults")]
+#[tokio::test]
+async fn closing_while_the_disk_hangs_is_quick_and_promises_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/coord.db", dir.path().display());
+    let backend = SqliteBackend::connect(&Config::from_url(&url).unwrap()).await.unwrap();
+    let options = SessionOptions::default();
+    let (one, _two) =
+        (backend.open_session(&options).await.unwrap(), backend.open_session(&options).await.unwrap());
+    backend.faults().cut_off();
+    for closed in [one.close().await, backend.close().await] {
+        assert_eq!(closed.unwrap_err().outcome(), Outcome::Unknown);
     }
 }
