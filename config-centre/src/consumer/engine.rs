@@ -1,11 +1,6 @@
 //! The task of one consumer: from what is found in the layers to what is applied.
 
-use std::{
-    mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{mem, sync::Arc, time::Duration};
 
 use coord_api::{Error, ErrorKind, Result};
 use futures::future::select_all;
@@ -21,7 +16,7 @@ use super::{
 use crate::{Identity, Keyring, Layers, WallTime};
 
 /// Makes of a configuration what the program wants, or refuses it.
-pub(super) type Build<V> = Box<dyn Fn(&Configuration) -> Result<V> + Send + Sync>;
+pub(super) type Build<V> = Arc<dyn Fn(&Configuration) -> Result<V> + Send + Sync>;
 
 /// A configuration that is in force, and what was made of it.
 #[derive(Debug)]
@@ -99,7 +94,7 @@ impl<V: Send + Sync + 'static> Engine<V> {
             }
             let trouble = self.look(&seen, &mut memory).await;
             if memory.sealed.is_none() && (trouble.is_some() || Instant::now() >= late) {
-                self.fall_back(&mut memory);
+                self.fall_back(&mut memory).await;
             }
             self.tell(trouble);
             let changed = select_all(known.iter_mut().map(|known| Box::pin(known.changed())));
@@ -136,7 +131,7 @@ impl<V: Send + Sync + 'static> Engine<V> {
         {
             return Some(Arc::clone(error));
         }
-        match self.apply(&newest, false) {
+        match self.apply(&newest, false).await {
             Ok(()) => {
                 self.save(&newest).await;
                 memory.sealed = Some(newest);
@@ -152,13 +147,15 @@ impl<V: Send + Sync + 'static> Engine<V> {
     }
 
     /// Puts a configuration in force.
-    fn apply(&self, sealed: &Configuration, from_file: bool) -> Result<()> {
+    async fn apply(&self, sealed: &Configuration, from_file: bool) -> Result<()> {
         let effective = sealed.opened(self.keyring.as_ref())?;
-        // A check that panics refuses: it must not end the task that would take the next release.
-        let built = catch_unwind(AssertUnwindSafe(|| (self.build)(&effective)));
-        let value = built.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Unexpected, "the program's check of a configuration panicked"))
-        })?;
+        // A check may block, and one that panics refuses: it must not end the task that would take the next release.
+        let build = Arc::clone(&self.build);
+        let built = move || build(&effective).map(|value| (effective, value));
+        let (effective, value) =
+            self.layers.top().coord().runtime().run_blocking(built).await.map_err(|_| {
+                Error::new(ErrorKind::Unexpected, "the program's check of a configuration panicked")
+            })??;
         let layers = effective.layers().to_vec();
         let applied = Arc::new(Applied { effective: Arc::new(effective), value });
         self.shared.update(|state| {
@@ -177,12 +174,12 @@ impl<V: Send + Sync + 'static> Engine<V> {
     }
 
     /// Starts with the last good configuration of an earlier life, if there is one.
-    fn fall_back(&self, memory: &mut Memory) {
+    async fn fall_back(&self, memory: &mut Memory) {
         let Some(saved) = memory.saved.clone() else { return };
         if memory.refused.as_ref().is_some_and(|(refused, _)| *refused == saved) {
             return;
         }
-        match self.apply(&saved, true) {
+        match self.apply(&saved, true).await {
             Ok(()) => memory.sealed = Some(saved),
             Err(error) => {
                 self.file_trouble(error);

@@ -100,7 +100,7 @@ impl<V: Send + Sync + 'static> Handle<V> {
         let sources = layers.iter().map(Source::open).collect();
         let runtime = layers.top().coord().runtime();
         let build: Build<V> = match check {
-            Some(check) => Box::new(move |effective| check(effective).and_then(|()| build(effective))),
+            Some(check) => Arc::new(move |effective| check(effective).and_then(|()| build(effective))),
             None => build,
         };
         let engine = Engine {
@@ -183,7 +183,7 @@ impl Consumer {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the identity has no id, or one that is too long for a key;
     /// [`NotHolder`](ErrorKind::NotHolder) if it is to report, and the same keeper reports for this id already.
     pub fn open(layers: impl Into<Layers>, options: ConsumerOptions) -> Result<Self> {
-        Handle::open(layers.into(), options, Box::new(|_| Ok(()))).map(Self)
+        Handle::open(layers.into(), options, Arc::new(|_| Ok(()))).map(Self)
     }
 
     /// The configuration in force; waits for the first one, however long.

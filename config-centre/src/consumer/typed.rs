@@ -77,7 +77,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Typed<T> {
             check(&value).map_err(refused)?;
             Ok(Arc::new(value))
         };
-        let handle = Handle::open(layers.into(), options, Box::new(build))?;
+        let handle = Handle::open(layers.into(), options, Arc::new(build))?;
         let first = Arc::clone(&handle.ready().await?.value);
         Ok(Self { handle, first })
     }

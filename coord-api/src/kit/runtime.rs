@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     num::NonZero,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
@@ -24,6 +25,8 @@ use crate::{Error, ErrorKind, Nonce, Result};
 #[derive(Clone, Debug)]
 pub struct Runtime {
     handle: Handle,
+    /// Whether it is the library's own, whose threads renew sessions.
+    library: bool,
     /// `None` means the operating system's randomness.
     seeded: Option<Arc<Mutex<StdRng>>>,
     gate: Option<Arc<dyn Gate>>,
@@ -54,7 +57,9 @@ impl Runtime {
                 .build()
         });
         match runtime {
-            Ok(runtime) => Ok(Self { handle: runtime.handle().clone(), seeded: None, gate: None }),
+            Ok(runtime) => {
+                Ok(Self { handle: runtime.handle().clone(), library: true, seeded: None, gate: None })
+            }
             Err(e) => Err(Error::new(ErrorKind::Unexpected, "the system gives no threads")
                 .with_context("cause", e.kind())),
         }
@@ -67,7 +72,7 @@ impl Runtime {
     pub fn current() -> Result<Self> {
         let handle =
             Handle::try_current().map_err(|_| Error::invalid("this needs a tokio runtime around it"))?;
-        Ok(Self { handle, seeded: None, gate: None })
+        Ok(Self { handle, library: false, seeded: None, gate: None })
     }
 
     /// The same, with randomness from a seed: the same seed gives the same run.
@@ -138,6 +143,35 @@ impl Runtime {
         F::Output: Send + 'static,
     {
         Here::new(self.clone(), work)
+    }
+
+    /// Runs code of the program, which may block: on a thread that renews no session (promise G11).
+    ///
+    /// On [`Runtime::current`] it runs at once in the caller's task: the program holds up nobody but itself there, and a
+    /// simulation sees everything happen in order.
+    ///
+    /// ```
+    /// # coord_backend_memory::doc_example(async |coord| {
+    /// let port = coord.runtime().run_blocking(|| "4711".parse::<u16>()).await??;
+    /// assert_eq!(port, 4711);
+    /// # Ok(())
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unexpected`](ErrorKind::Unexpected) if it panicked.
+    ///
+    /// # Cancel safety
+    /// Once polled, the code runs to its end; what it gives is lost if the future is dropped.
+    pub async fn run_blocking<T: Send + 'static>(
+        &self,
+        code: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let done = match self.library {
+            true => self.handle.spawn_blocking(code).await.ok(),
+            false => catch_unwind(AssertUnwindSafe(code)).ok(),
+        };
+        done.ok_or_else(|| Error::new(ErrorKind::Unexpected, "code of the program panicked"))
     }
 
     /// Enters the runtime, for drivers that spawn by themselves.
@@ -216,5 +250,33 @@ mod tests {
         gate.0.store(true, Ordering::SeqCst);
         gate.1.lock().unwrap().take().unwrap().wake();
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn code_that_blocks_holds_up_no_task_of_the_library() {
+        let runtime = Runtime::library().unwrap();
+        // As many as the library has threads, and more.
+        let all = (0..4).map(|_| {
+            let tasks = runtime.clone();
+            runtime.run_blocking(move || {
+                let (done, told) = std::sync::mpsc::channel();
+                tasks.spawn(async move { done.send(()) });
+                told.recv_timeout(std::time::Duration::from_secs(10))
+            })
+        });
+        let all = futures::future::join_all(all).await;
+        assert!(all.iter().all(|ran| matches!(ran, Ok(Ok(())))), "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn code_runs_at_once_on_the_callers_runtime_and_a_panic_is_an_error_on_either() {
+        let current = Runtime::current().unwrap();
+        let here = thread::current().id();
+        let ran = futures::poll!(std::pin::pin!(current.run_blocking(|| thread::current().id())));
+        assert!(matches!(ran, Poll::Ready(Ok(there)) if there == here), "{ran:?}");
+        for runtime in [current, Runtime::library().unwrap()] {
+            let error = runtime.run_blocking(|| panic!("on purpose")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unexpected);
+        }
     }
 }

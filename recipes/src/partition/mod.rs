@@ -4,11 +4,11 @@ mod ring;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    convert, fmt,
     sync::{Arc, OnceLock},
 };
 
-use coord_api::{Error, ErrorKind, Result};
+use coord_api::{Error, ErrorKind, Result, kit::Runtime};
 use futures::{StreamExt, stream, stream::BoxStream};
 use tokio::sync::watch;
 
@@ -103,13 +103,14 @@ impl Partition {
         };
         let (sender, ring) = watch::channel(Arc::new(first));
         let failed = Arc::new(OnceLock::new());
-        me.group().coord().runtime().spawn({
+        let runtime = me.group().coord().runtime();
+        runtime.clone().spawn({
             let failed = Arc::clone(&failed);
             async move {
                 let error = tokio::select! {
                     biased;
                     () = sender.closed() => return,
-                    error = follow(events, weights, &sender) => error,
+                    error = follow(events, weights, &sender, &runtime) => error,
                 };
                 let _ = failed.set(error);
             }
@@ -175,15 +176,21 @@ async fn follow(
     mut events: MemberStream,
     mut weights: Weights,
     sender: &watch::Sender<Arc<HashRing>>,
+    runtime: &Runtime,
 ) -> Error {
     loop {
-        let ring = match events.next().await {
-            Some(Ok(event)) => weights.apply(event),
+        let event = match events.next().await {
+            Some(Ok(event)) => event,
             Some(Err(error)) => return error,
             None => return ended(),
         };
-        match ring {
-            Ok(ring) => drop(sender.send_replace(Arc::new(ring))),
+        // The weight is the program's code.
+        let applied = runtime.run_blocking(move || weights.apply(event).map(|ring| (weights, ring)));
+        match applied.await.and_then(convert::identity) {
+            Ok((after, ring)) => {
+                weights = after;
+                sender.send_replace(Arc::new(ring));
+            }
             Err(error) => return error,
         }
     }
