@@ -2,13 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coord_api::{Coord, Dir, Error, Freshness, IntoDir, Result};
+use coord_api::{Coord, Dir, Error, Freshness, IntoDir, Result, decode_segment};
 
-use crate::{
-    Namespace, Retention,
-    model::{Paths, decode_segment},
-    releases::Releases,
-};
+use crate::{Namespace, Retention, model::Paths, releases::Releases};
 
 /// Largest release, unless set otherwise.
 const RELEASE_MAX: usize = 512 * 1024;

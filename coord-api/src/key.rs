@@ -271,6 +271,29 @@ pub fn encode_segment(text: &str) -> String {
     out
 }
 
+/// The text that [`encode_segment`] made a segment of; `None` for what it would never have made.
+///
+/// ```
+/// use coord_api::decode_segment;
+///
+/// assert_eq!(decode_segment("a%2Fb 100%25").as_deref(), Some("a/b 100%"));
+/// assert_eq!(decode_segment("%61"), None, "an `a` stays as it is");
+/// ```
+#[must_use]
+pub fn decode_segment(segment: &str) -> Option<String> {
+    if segment == "%" {
+        return Some(String::new());
+    }
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let decoded = if byte == b'%' { u8::try_from(digit()? * 16 + digit()?).ok()? } else { byte };
+        bytes.push(decoded);
+    }
+    String::from_utf8(bytes).ok().filter(|text| encode_segment(text) == segment)
+}
+
 /// Anything that names a key: a [`Key`], or text in its grammar.
 pub trait IntoKey {
     /// The key.

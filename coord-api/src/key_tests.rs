@@ -93,3 +93,13 @@ fn encoding_is_injective_and_stays_one_segment() {
         assert!(names.insert(key.name().to_owned()), "{text:?} collides as {}", key.name());
     }
 }
+
+#[test]
+fn segments_are_read_as_they_were_written_and_no_others() {
+    for text in ["", "%", "a/b 100%", ".", "..", "é\u{1f512}", "%2F", "%zz", "a", "\n", "live/head"] {
+        assert_eq!(decode_segment(&encode_segment(text)).as_deref(), Some(text), "{text:?}");
+    }
+    for foreign in ["100%", "%4", "%zz", "%41", "%2f", "%FF", "%é", "%+1"] {
+        assert_eq!(decode_segment(foreign), None, "{foreign:?}");
+    }
+}

@@ -50,7 +50,7 @@ pub use context::{Freshness, OpContext};
 pub use coord::Coord;
 pub use error::{Error, ErrorKind, Outcome, Result, Retry};
 pub use info::{BackendInfo, Durability, Guarantees, Limits};
-pub use key::{Dir, IntoDir, IntoKey, Key, encode_segment};
+pub use key::{Dir, IntoDir, IntoKey, Key, decode_segment, encode_segment};
 pub use layer::Layer;
 pub use layers::{CheckedLayer, NamespaceLayer};
 pub use model::{Child, Entry, FencingToken, Lifetime, Listing, Meta, Revision, Version};

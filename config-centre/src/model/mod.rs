@@ -21,5 +21,5 @@ pub use numbers::{Generation, ReleaseVersion};
 pub use provenance::{Provenance, WallTime};
 pub use release::{Release, ReleaseRef};
 
-pub(crate) use paths::{Paths, decode_segment};
+pub(crate) use paths::Paths;
 pub(crate) use stored::{Stored, malformed, read, write};

@@ -47,34 +47,15 @@ impl Paths {
     }
 }
 
-/// Reads what [`encode_segment`] wrote; `None` for anything that it would not have written.
-pub(crate) fn decode_segment(segment: &str) -> Option<String> {
-    if segment == "%" {
-        return Some(String::new());
-    }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let decoded = if byte == b'%' { u8::try_from(digit()? * 16 + digit()?).ok()? } else { byte };
-        bytes.push(decoded);
-    }
-    String::from_utf8(bytes).ok().filter(|text| encode_segment(text) == segment)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn any_name_is_one_segment_and_reads_back() {
+    fn any_name_is_one_segment() {
         for name in ["billing", "a/b", "100 %", ".", "..", "%", "ä\u{1F600}", "live/head", "\n"] {
-            assert_eq!(decode_segment(&encode_segment(name)).as_deref(), Some(name));
             let paths = Paths::new(&Dir::parse("/config").unwrap(), name).unwrap();
             assert_eq!(paths.head.as_str().matches('/').count(), 4, "{}", paths.head);
-        }
-        for foreign in ["%4", "%zz", "%41", "%2f", "%FF"] {
-            assert_eq!(decode_segment(foreign), None, "{foreign}");
         }
     }
 }

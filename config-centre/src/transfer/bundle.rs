@@ -6,14 +6,14 @@ use std::{
     path::Path,
 };
 
-use coord_api::{Error, ErrorKind, Result, encode_segment};
+use coord_api::{Error, ErrorKind, Result, decode_segment, encode_segment};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     archive, dir,
     files::{Files, refused},
 };
-use crate::{Content, Format, Provenance, Rule, model::decode_segment};
+use crate::{Content, Format, Provenance, Rule};
 
 /// The file that says that this is an export, and in which layout.
 const MANIFEST: &str = "coord-config.json";

@@ -1,9 +1,9 @@
 //! The layout of coord.
 
 use bytes::Bytes;
-use coord_api::{Dir, Entry, Key, Result, encode_segment};
+use coord_api::{Dir, Entry, Key, Result, decode_segment, encode_segment};
 
-use super::{Layout, XDiscoveryLayout, decode_segment};
+use super::{Layout, XDiscoveryLayout};
 use crate::Instance;
 
 /// The layout of coord: that of [x-discovery](XDiscoveryLayout), in which names and ids may be any text.
@@ -44,12 +44,17 @@ impl Layout for NativeLayout {
         if entry.key.parent() != self.directory(root, service)? {
             return Ok(None);
         }
-        XDiscoveryLayout::new().read(entry, service, &decode_segment(entry.key.name())).map(Some)
+        XDiscoveryLayout::new().read(entry, service, &readable(entry.key.name())).map(Some)
     }
 
     fn service(&self, child: &str) -> Option<String> {
-        Some(decode_segment(child))
+        Some(readable(child))
     }
+}
+
+/// The text behind a segment; what others named in their own way stays as it is.
+fn readable(segment: &str) -> String {
+    decode_segment(segment).unwrap_or_else(|| segment.to_owned())
 }
 
 #[cfg(test)]
