@@ -28,6 +28,8 @@ struct Inner {
     seen: Mutex<Option<Seen>>,
     /// Where the log began when this handle last saw it.
     anchor: Mutex<Option<Anchor>>,
+    /// Held by the task that collects what is old.
+    collecting: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A head with the version of its key.
@@ -63,9 +65,14 @@ impl Current {
 
 impl Namespace {
     pub(crate) fn new(centre: ConfigCentre, name: &str, paths: Paths) -> Self {
-        let inner =
-            Inner { centre, name: name.to_owned(), paths, seen: Mutex::default(), anchor: Mutex::default() };
-        Self(Arc::new(inner))
+        Self(Arc::new(Inner {
+            centre,
+            name: name.to_owned(),
+            paths,
+            seen: Mutex::default(),
+            anchor: Mutex::default(),
+            collecting: Arc::default(),
+        }))
     }
 
     /// Its name.
@@ -226,6 +233,11 @@ impl Namespace {
 
     pub(crate) fn remember_anchor(&self, anchor: &Anchor) {
         *self.0.anchor.lock().unwrap_or_else(PoisonError::into_inner) = Some(anchor.clone());
+    }
+
+    /// The right to collect in the background, for as long as it is kept; `None` if a task has it.
+    pub(crate) fn turn_to_collect(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+        Arc::clone(&self.0.collecting).try_lock_owned().ok()
     }
 
     pub(crate) fn last_anchor(&self) -> Option<Anchor> {

@@ -132,8 +132,11 @@ impl Namespace {
         if self.last_anchor().is_some_and(|anchor| !due(&anchor)) {
             return;
         }
+        // One at a time: it starts again while others publish, and more of them would only be in each other's way.
+        let Some(turn) = self.turn_to_collect() else { return };
         let namespace = self.clone();
         self.coord().runtime().spawn(async move {
+            let _turn = turn;
             let collected = async {
                 let (anchor, _) = namespace.anchor().await?;
                 if due(&anchor) { namespace.collect().await.map(drop) } else { Ok(()) }

@@ -151,7 +151,8 @@ impl Namespace {
         let mut grays: Vec<_> = without(head, &rule.id).chain([after.clone()]).collect();
         check_rules(&mut grays)?;
         let gray = Some(GrayChange { before: before.cloned(), after: Some(after) });
-        Ok(Plan { grays, gray, made: made.into_iter().collect(), ..Plan::to(Operation::Gray, head.main) }.into())
+        Ok(Plan { grays, gray, made: made.into_iter().collect(), ..Plan::to(Operation::Gray, head.main) }
+            .into())
     }
 
     /// What a rule will give, and the release that has to be made for it.
