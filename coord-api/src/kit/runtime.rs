@@ -257,12 +257,13 @@ mod tests {
         let runtime = Runtime::library().unwrap();
         // As many as the library has threads, and more.
         let all = (0..4).map(|_| {
-            let tasks = runtime.clone();
-            runtime.run_blocking(move || {
+            let (own, tasks) = (runtime.clone(), runtime.clone());
+            let code = move || {
                 let (done, told) = std::sync::mpsc::channel();
                 tasks.spawn(async move { done.send(()) });
                 told.recv_timeout(std::time::Duration::from_secs(10))
-            })
+            };
+            runtime.run(async move { own.run_blocking(code).await })
         });
         let all = futures::future::join_all(all).await;
         assert!(all.iter().all(|ran| matches!(ran, Ok(Ok(())))), "{all:?}");
