@@ -291,7 +291,8 @@ impl Core {
 
     async fn make_directory(&self, conn: &Conn, deadline: Instant, path: String) -> Result<Node, Fault> {
         let value = Bytes::from_static(SENTINEL);
-        conn.create(deadline, path, value, crate::driver::NodeKind::Container, self.settings.acl.clone()).await
+        conn.create(deadline, path, value, crate::driver::NodeKind::Container, self.settings.acl.clone())
+            .await
     }
 }
 

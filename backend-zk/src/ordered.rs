@@ -40,7 +40,14 @@ impl Core {
             let list = mirror.is_none().then(|| dir.clone());
             let (mark, _) = self.tide.before(conn.id());
             let reply = conn
-                .create_sequential(deadline, prefix.clone(), req.value.clone(), kind, self.settings.acl.clone(), list)
+                .create_sequential(
+                    deadline,
+                    prefix.clone(),
+                    req.value.clone(),
+                    kind,
+                    self.settings.acl.clone(),
+                    list,
+                )
                 .await;
             let (created, listed) = match reply {
                 Ok(created) => created,

@@ -3,9 +3,9 @@
 use std::fs;
 
 use clap::Parser;
+use coord::config_centre::{ConfigCentre, Consumer, ConsumerOptions, Identity};
 use coord::{Coord, SessionOptions};
 use coord_cli::{Cli, run};
-use coord::config_centre::{ConfigCentre, Consumer, ConsumerOptions, Identity};
 use serde_json::{Value, json};
 
 /// Runs `coord config ARGS` on the named store; what it wrote, and its exit code.

@@ -38,7 +38,10 @@ fn the_nearest_source_of_the_store_wins() {
         assert!(folder.join("state/coord/coord.db").exists());
     } else {
         let (_, text) = coord(folder, &["ls"], &[]);
-        assert!(text.contains("--url") && text.contains("COORD_URL") && text.contains("coord.toml"), "{text}");
+        assert!(
+            text.contains("--url") && text.contains("COORD_URL") && text.contains("coord.toml"),
+            "{text}"
+        );
     }
 
     std::fs::create_dir_all(folder.join("xdg/coord")).expect("made");

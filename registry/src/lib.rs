@@ -37,7 +37,9 @@ pub use instance::{
     Instance, Kind, LABEL_NAME_MAX, LABEL_VALUE_MAX, LABELS_MAX, PAYLOAD_MAX, Status, TEXT_MAX,
     WEIGHT_DEFAULT, WEIGHT_MAX,
 };
-pub use layout::{DubboLayout, DubboRoute, DubboService, DubboUrl, Layout, NativeLayout, Rule, XDiscoveryLayout};
+pub use layout::{
+    DubboLayout, DubboRoute, DubboService, DubboUrl, Layout, NativeLayout, Rule, XDiscoveryLayout,
+};
 pub use probe::{HttpProbe, Probe, Probing, TcpProbe};
 pub use registration::Registration;
 pub use registry::{Found, Registry};

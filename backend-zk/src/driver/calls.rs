@@ -5,7 +5,7 @@ use coord_api::Revision;
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
-use super::{NodeAcl, Conn, Effect, Fault, Node, revision};
+use super::{Conn, Effect, Fault, Node, NodeAcl, revision};
 
 /// Node kinds that coord makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ use zookeeper_client as zk;
 pub(crate) use self::connect::crypto;
 pub(crate) use self::{
     calls::{Children, NodeKind},
-    connect::{NodeAcl, Connector, TlsFiles},
+    connect::{Connector, NodeAcl, TlsFiles},
     errors::Fault,
     multi::{Multi, MultiFault, MultiResult},
     watches::{DirWatch, NodeWatch, WatchEvent},

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use zookeeper_client as zk;
 
-use super::{NodeAcl, Conn, Effect, Fault, Node, calls::NodeKind, errors::fault};
+use super::{Conn, Effect, Fault, Node, NodeAcl, calls::NodeKind, errors::fault};
 
 /// One part of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
