@@ -63,7 +63,8 @@ impl BalancerOptions {
 /// let answer = format!("from {}:{}", pick.instance().address(), pick.instance().port());
 /// pick.succeeded();
 /// assert_eq!(answer, "from 10.0.0.7:8080");
-/// # me.close().await
+/// # me.close().await?;
+/// # Ok(())
 /// # });
 /// ```
 #[derive(Clone, Debug)]

@@ -44,7 +44,8 @@ use crate::{Discovery, DiscoveryEvent, Instance};
 /// });
 /// let Some(Ok(Change::Insert(id, _service))) = services.next().await else { panic!("b1 is there") };
 /// assert_eq!(id, "b1");
-/// # me.close().await
+/// # me.close().await?;
+/// # Ok(())
 /// # });
 /// ```
 pub struct Services<C> {
