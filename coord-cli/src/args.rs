@@ -5,14 +5,24 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coord::{Dir, Key};
 
-use crate::{config::args::ConfigArgs, output::Format, service::args::ServiceArgs};
+use crate::{
+    bench::BenchArgs,
+    config::args::ConfigArgs,
+    copy::CopyArgs,
+    explain::ExplainArgs,
+    generate::{CompletionsArgs, ManArgs},
+    output::Format,
+    service::args::ServiceArgs,
+    txn::TxnArgs,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    yes, done
-  1    no: the key, service or instance is absent, or doctor found something wrong
+  1    no: the key, service, instance or holder is absent, or doctor found something wrong
   2    the arguments are wrong
-  3    conflict: the key is in another version, or exists already; the instance is somebody else's
+  3    conflict: the key is in another version, or exists already; a condition does not hold; the instance is
+       somebody else's
   125  coord itself failed: configuration, store, time-out of a call
 
 Exit codes of `coord lock`:
@@ -78,6 +88,16 @@ pub enum Command {
     Watch(WatchArgs),
     /// Delete a key; exit 1 if it is absent, 3 if it is in another version
     Del(DelArgs),
+    /// Apply checks and writes together or not at all; exit 3 if a condition does not hold
+    Txn(TxnArgs),
+    /// Tell who holds a lock, leads, or has permits, and who waits; exit 1 if nobody holds it
+    Explain(ExplainArgs),
+    /// List the sessions that own keys in a directory and below; exit 1 if there are none
+    Sessions(DirArgs),
+    /// Copy keys to another store or directory and compare digests afterwards; exit 3 if something is there already
+    ///
+    /// What belongs to sessions is listed and not copied.
+    Copy(Box<CopyArgs>),
     /// Publish configuration and see what runs: atomic releases, gray rules, history, rollback
     ///
     /// Secrets are masked unless --show-secrets is given.
@@ -86,6 +106,17 @@ pub enum Command {
     Service(ServiceArgs),
     /// Connect, and tell what the store is, what it promises, how fast it answers, and what is wrong
     Doctor,
+    /// Measure get, put, a lock and the delay of a watch, for a few seconds
+    Bench(BenchArgs),
+    /// Check every promise on the store of the URL, below /conformance, and print the matrix
+    #[cfg(feature = "conformance")]
+    Conformance(crate::conformance::ConformanceArgs),
+    /// Tell where the store may be named, and which of these places counts
+    ConfigPath,
+    /// Print the script that completes these commands in a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of a command, or write all pages into a directory
+    Man(ManArgs),
 }
 
 /// Arguments of `lock`.
@@ -197,7 +228,7 @@ pub struct WatchArgs {
 }
 
 /// A key, or a directory that is not the root; as it was given.
-fn key(text: &str) -> Result<String, String> {
+pub(crate) fn key(text: &str) -> Result<String, String> {
     Key::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

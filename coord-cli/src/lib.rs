@@ -1,19 +1,30 @@
 //! The `coord` command, as parts that its tests can call. The user's page is `docs/cli.md`.
 
 mod args;
+mod bench;
 mod config;
+mod config_path;
+#[cfg(feature = "conformance")]
+mod conformance;
+mod copy;
 mod doctor;
 mod exit;
+mod explain;
+mod generate;
 mod keys;
 mod lock;
 mod output;
 mod service;
+mod sessions;
+mod slip;
 mod store;
+mod txn;
+mod walk;
 mod watch;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
 pub use args::{Cli, Command, OnLost};
@@ -35,9 +46,10 @@ pub fn main() -> ExitCode {
             panic.location().map_or_else(String::new, |at| format!(" at {}:{}", at.file(), at.line()));
         exit::say(&format!("internal error{place}: please report this"));
     }));
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = slip::with_nearest(error, &Cli::command(), &args);
             // Help and version go to standard output and are no failure. If nobody reads them, so be it.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::YES });
@@ -72,9 +84,19 @@ async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure>
         Command::Ls(args) => keys::ls(&source.connect().await?, &mut out, &args).await,
         Command::Del(args) => keys::del(&source.connect().await?, &mut out, &args).await,
         Command::Watch(args) => watch::watch(&source.connect().await?, &mut out, &args).await,
+        Command::Txn(args) => txn::txn(&source, &mut out, args).await,
+        Command::Explain(args) => explain::explain(source.connect().await?, &mut out, &args).await,
+        Command::Sessions(args) => sessions::sessions(source.connect().await?, &mut out, &args).await,
+        Command::Copy(args) => Box::pin(copy::copy(&source, &mut out, *args)).await,
         Command::Config(args) => config::run(&source.connect().await?, &mut out, *args).await,
         Command::Service(args) => Box::pin(service::run(&source, &mut out, args)).await,
         Command::Doctor => doctor::doctor(&source, &mut out).await,
+        Command::Bench(args) => Box::pin(bench::bench(&source, &mut out, &args)).await,
+        #[cfg(feature = "conformance")]
+        Command::Conformance(args) => conformance::conformance(&source, &mut out, args).await,
+        Command::ConfigPath => config_path::config_path(&source, &mut out),
+        Command::Completions(args) => generate::completions(&mut out, &args),
+        Command::Man(args) => generate::man(&mut out, &args),
     }
 }
 

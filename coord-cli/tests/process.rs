@@ -133,15 +133,44 @@ fn help_tells_the_exit_codes_and_no_secret() {
 #[test]
 fn a_closed_pipe_ends_quietly() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    drop(reader);
-    let output = Command::new(env!("CARGO_BIN_EXE_coord"))
-        .args(["--url", "memory:x", "doctor"])
-        .current_dir(folder.path())
-        .stdout(writer)
-        .output()
-        .expect("coord starts");
-    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    for args in [
+        &["doctor"][..],
+        &["config-path"],
+        &["completions", "bash"],
+        &["man"],
+        &["txn", "put /a 1"],
+        &["explain", "/a", "-o", "json"],
+        &["sessions", "-o", "table"],
+        &["copy", "memory:a", "memory:b"],
+        &["bench", "--count", "1"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_coord"))
+            .args(["--url", "memory:x"])
+            .args(args)
+            .env("RUST_BACKTRACE", "1")
+            .current_dir(folder.path())
+            .stdout(writer)
+            .output()
+            .expect("coord starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.as_ref()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn nobody_who_hears_a_failure_changes_its_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (args, code) in [(&["get", "/a"][..], 1), (&["gte"], 2), (&["--config", "none.toml", "ls"], 125)] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coord"));
+        let url: &[&str] = if code == 125 { &[] } else { &["--url", "memory:x"] };
+        let status = command.args(url).args(args).current_dir(folder.path()).stderr(writer).status();
+        assert_eq!(status.expect("coord starts").code(), Some(code), "{args:?}");
+    }
 }
 
 #[test]
@@ -192,4 +221,135 @@ fn on_a_terminal_put_says_that_it_reads() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(said, "coord: reading the value from standard input; Ctrl-D ends it\n");
+}
+
+/// Never a backtrace, and nothing of the program's inside.
+fn told(folder: &Path, args: &[&str], code: i32) -> String {
+    let (output, said) = coord(folder, args, &[("RUST_BACKTRACE", "1")]);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(!said.contains("panicked") && !said.contains("backtrace") && !said.contains(".rs:"), "{said}");
+    said
+}
+
+#[test]
+fn a_slip_is_told_with_the_nearest_match() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (args, near) in [
+        (&["gte", "/a"][..], "'get'"),
+        (&["expain", "/a"], "'explain'"),
+        (&["session"], "'sessions'"),
+        (&["conf-path"], "'config-path'"),
+        (&["config", "sett", "a", "b=c"], "'set'"),
+        (&["get", "/a", "--outptu", "json"], "'--output'"),
+        (&["get", "/a", "-o", "jsno"], "'json'"),
+        (&["completions", "bsh"], "'bash'"),
+    ] {
+        let said = told(folder.path(), args, 2);
+        assert!(said.contains("similar") && said.contains(near), "no {near} for {args:?}: {said}");
+    }
+    assert!(told(folder.path(), &["man", "lok"], 2).contains("\"lok\""));
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for args in [
+        &["--url", "memory:", "--config", "x.toml", "ls"][..],
+        &["put", "/a", "1", "--create", "--version", "1"],
+        &["lock", "/a", "--timeout", "1s", "--no-wait", "--", "true"],
+        &["man", "--dir", "pages", "lock"],
+    ] {
+        let said = told(folder.path(), args, 2);
+        assert!(said.contains("cannot be used with"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_that_is_no_text_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("bytes.toml"), [b'u', 0xff, 0x00]).expect("written");
+    std::fs::create_dir(folder.join("folder.toml")).expect("made");
+    std::fs::write(folder.join("third.toml"), "# a\nurl = \"memory:x\"\n[nested\n").expect("written");
+    for (file, parts) in [
+        ("bytes.toml", &["bytes.toml"][..]),
+        ("folder.toml", &["folder.toml"]),
+        ("third.toml", &["third.toml", "line=3"]),
+    ] {
+        for command in [&["ls"][..], &["config-path"], &["copy", "/", "memory:x"], &["bench"]] {
+            let said = told(folder, &[&["--config", file], command].concat(), 125);
+            assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        }
+    }
+    let said = told(folder, &["copy", "third.toml", "memory:x"], 125);
+    assert!(said.contains("third.toml") && said.contains("line=3"), "{said}");
+}
+
+#[test]
+fn config_path_shows_all_places_and_no_secret() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("coord.toml"), "url = \"memory:here\"\npassword = \"s3cret\"\n")
+        .expect("written");
+    let variables =
+        [("COORD_URL", "redis://u:s3cret@h/app?operation_timeout=2s"), ("COORD_NAMESPACE", "orders")];
+    for format in ["json", "table"] {
+        let (output, said) = coord(folder, &["config-path", "-o", format], &variables);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success() && !text.contains("s3cret") && !said.contains("s3cret"),
+            "{text}{said}"
+        );
+        assert!(text.contains("redis://u:***@h/app?operation_timeout=***"), "{text}");
+    }
+    let (output, _) = coord(folder, &["config-path", "-o", "json"], &variables);
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let state = |name: &str| {
+        let places = told["places"].as_array().expect("a list");
+        places.iter().find(|place| place["place"] == name).map(|place| place["state"].clone())
+    };
+    assert_eq!(told["used"], "COORD_URL");
+    for (place, expected) in
+        [("--url", "absent"), ("COORD_URL", "used"), ("COORD_CONFIG", "absent"), ("coord.toml", "overridden")]
+    {
+        assert_eq!(state(place), Some(expected.into()), "{place}");
+    }
+    let options: Vec<_> =
+        told["options"].as_array().expect("a list").iter().map(|o| (&o["option"], &o["value"])).collect();
+    assert_eq!(
+        options,
+        [(&"namespace".into(), &"orders".into()), (&"operation_timeout".into(), &"2s".into())]
+    );
+
+    let (output, _) = coord(folder, &["config-path", "-o", "json"], &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("\"******\"") && !text.contains("s3cret"), "{text}");
+    let (output, _) = coord(folder, &["config-path"], &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "coord.toml\n");
+}
+
+#[test]
+fn pages_and_completions_know_every_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let (output, said) = coord(folder, &["completions", shell], &[]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert!(
+            ["lock", "explain", "config-path", "on-lost"].iter().all(|word| text.contains(word)),
+            "{shell}"
+        );
+    }
+    let (output, _) = coord(folder, &["man", "config", "set"], &[]);
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(page.contains(".TH coord-config-set 1") && page.contains("\\-\\-expect"), "{page}");
+    let (output, said) = coord(folder, &["man", "--dir", "pages/new"], &[]);
+    assert_eq!((output.status.code(), said.as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(folder.join("pages/new/coord.1")).expect("a page");
+    assert!(page.contains("Exit codes of `coord lock`"), "{page}");
+    assert!(
+        folder.join("pages/new/coord-lock.1").exists()
+            && folder.join("pages/new/coord-service-list.1").exists()
+    );
 }

@@ -6,6 +6,7 @@
 mod config;
 mod contract;
 mod faults;
+mod inspect;
 mod lab;
 mod service;
 mod store;
@@ -61,6 +62,9 @@ fn cases() -> Vec<Case> {
         store::a_watch_writes_a_line_an_event_and_ends_quietly_with_its_reader,
         store::a_watch_ends_with_its_reader_also_when_nothing_happens,
         store::doctor_tells_what_the_store_is,
+        inspect::a_transaction_is_applied_whole_or_tells_what_did_not_hold,
+        inspect::explain_says_the_same_on_every_store,
+        inspect::keys_are_copied_to_another_store_and_back,
         config::a_namespace_is_published_followed_and_rolled_back,
         service::an_instance_is_there_as_long_as_its_command,
         service::told_to_stop_it_drains_first,
