@@ -66,7 +66,6 @@
 //! | to know whether a failed write was applied | [`Error::outcome`] |
 //! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
 //! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
-#![cfg_attr(doctest, doc = include_str!("../../README.md"))]
 
 mod connect;
 #[cfg(doctest)]

@@ -1,10 +1,27 @@
 //! The programs of the documentation, as tests.
 
 macro_rules! pages {
-    ($($page:literal),+ $(,)?) => {
-        $(#[doc = include_str!(concat!("../../docs/recipes/", $page))] const _: () = ();)+
+    ($dir:literal: $($page:literal),+ $(,)?) => {
+        $(#[doc = include_str!(concat!("../../", $dir, $page))] const _: () = ();)+
     };
 }
+
+pages!("": "README.md", "README.zh.md");
+
+// A test of the links fails if a chapter with a program is not here.
+pages!(
+    "docs/guide/src/":
+    "backend.md",
+    "choosing.md",
+    "concepts.md",
+    "fencing.md",
+    "migrating/curator.md",
+    "migrating/etcd.md",
+    "migrating/kazoo.md",
+    "migrating/redisson.md",
+    "start.md",
+    "testing.md",
+);
 
 #[cfg(feature = "config-centre")]
 #[doc = include_str!("../../docs/config-centre.md")]
@@ -15,6 +32,7 @@ const _: () = ();
 const _: () = ();
 
 pages!(
+    "docs/recipes/":
     "barrier.md",
     "cache.md",
     "count-down-latch.md",
