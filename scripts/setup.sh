@@ -22,6 +22,13 @@ need_rust() {
     fi
 }
 
+# need_disk GB: says so if there is less. A full disk shows late, as errors of linkers and package managers.
+need_disk() {
+    local free
+    free=$(($(df -Pk . | awk 'NR == 2 { print $4 }') / 1024 / 1024))
+    [ "$free" -ge "$1" ] || say "Only $free GB are free on this disk; $0 needs about $1."
+}
+
 # etcd's client is generated from its protocol files: protoc and the standard ones it includes.
 need_protoc() {
     if command -v protoc >/dev/null && { [ -e /usr/include/google/protobuf/empty.proto ] || ! command -v apt-get >/dev/null; }; then
