@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use coord_api::{Result, Retry, Session, kit::Backoff};
+use coord_api::{
+    Result, Session,
+    kit::{self, Runtime},
+};
 
-/// Longest pause between two tries.
-pub(crate) const RETRY_CAP: Duration = Duration::from_secs(1);
+pub(crate) use kit::RETRY_CAP;
 
 /// For how long a request may be on its way: systems give up what a dead connection did not deliver after a quarter
 /// of an hour.
@@ -19,7 +21,7 @@ pub(crate) async fn insist<T, F>(session: &Session, call: impl Fn() -> F) -> Res
 where
     F: Future<Output = Result<T>>,
 {
-    insist_telling(session, call).await.map(|(answer, _)| answer)
+    kit::insist(|| while_valid(session), move |_| call()).await
 }
 
 /// The same, and whether the reply to an earlier try was lost: a refusal may be the answer to our own write then.
@@ -27,18 +29,13 @@ pub(crate) async fn insist_telling<T, F>(session: &Session, call: impl Fn() -> F
 where
     F: Future<Output = Result<T>>,
 {
-    let mut backoff = Backoff::new(RETRY_CAP);
-    let mut ambiguous = false;
-    loop {
-        let error = match call().await {
-            Ok(answer) => return Ok((answer, ambiguous)),
-            Err(error) => error,
-        };
-        ambiguous |= error.retry() == Retry::Ambiguous;
-        if error.retry() == Retry::Never || !session.is_valid() {
-            // An earlier try may have been applied, whatever became of the last one (promise G8).
-            return Err(if ambiguous { error.with_retry(Retry::Ambiguous) } else { error });
-        }
-        backoff.sleep(&session.coord().runtime()).await;
-    }
+    let call = move |lost| {
+        let answer = call();
+        async move { answer.await.map(|answer| (answer, lost)) }
+    };
+    kit::insist(|| while_valid(session), call).await
+}
+
+fn while_valid(session: &Session) -> Option<Runtime> {
+    session.is_valid().then(|| session.coord().runtime())
 }

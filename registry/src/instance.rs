@@ -263,9 +263,7 @@ impl Instance {
     /// When it was registered first, in whole milliseconds by the clock of its machine. A new session does not change it.
     #[must_use]
     pub fn registered_at(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH
-            .checked_add(Duration::from_millis(self.0.registered_at))
-            .unwrap_or(SystemTime::UNIX_EPOCH)
+        from_millis(self.0.registered_at)
     }
 
     /// Whether it takes requests: its status is [`Status::Up`] and its weight not 0.
@@ -356,6 +354,11 @@ pub(crate) fn now() -> SystemTime {
 pub(crate) fn millis(at: SystemTime) -> u64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The time so many milliseconds after 1970 began; 1970 for one that the system cannot say.
+pub(crate) fn from_millis(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 impl fmt::Debug for Instance {

@@ -1,14 +1,9 @@
 //! Permanent instances: plain keys, which nobody's session ends and nothing rewrites by itself.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use coord_api::{Check, Coord, Entry, Key, Lifetime, Result, Retry, Txn, kit::Backoff};
+use coord_api::{Check, Coord, Entry, Key, Lifetime, Result, Txn, kit::insist};
 
 use crate::{Instance, Registry, registry::not_holder};
-
-/// Longest pause between two tries.
-const RETRY_CAP: Duration = Duration::from_secs(1);
 
 /// Writes a permanent instance, unless it is there and says the same.
 pub(crate) async fn register(
@@ -19,60 +14,64 @@ pub(crate) async fn register(
 ) -> Result<()> {
     let coord = registry.latest();
     // Sent again after a lost reply: what the first try wrote says the same, and is found.
-    patiently(&coord, || async {
-        loop {
-            if coord.create(key, value.clone(), Lifetime::Persistent).await?.is_some() {
-                return Ok(());
+    insist(
+        || Some(coord.runtime()),
+        |_| async {
+            loop {
+                if coord.create(key, value.clone(), Lifetime::Persistent).await?.is_some() {
+                    return Ok(());
+                }
+                let Some(entry) = coord.get(key).await? else { continue };
+                return if is_this(registry, &entry, instance) {
+                    Ok(())
+                } else {
+                    Err(not_holder(key, "the id is taken by an instance that says something else")
+                        .with_operation("register"))
+                };
             }
-            let Some(entry) = coord.get(key).await? else { continue };
-            return if is_this(registry, &entry, instance) {
-                Ok(())
-            } else {
-                Err(not_holder(key, "the id is taken by an instance that says something else")
-                    .with_operation("register"))
-            };
-        }
-    })
+        },
+    )
     .await
 }
 
 /// Replaces a permanent instance by what it says now, at the key that says so.
 pub(crate) async fn update(registry: &Registry, old: &Key, key: &Key, value: Bytes) -> Result<()> {
-    let coord = registry.latest();
-    let mut maybe_moved = false;
-    let mut backoff = Backoff::new(RETRY_CAP);
-    loop {
-        match try_update(&coord, old, key, &value).await {
-            Ok(Some(true)) => return Ok(()),
-            Ok(Some(false)) => {} // it changed while we looked
-            // A lost reply was a success: it is at its new key.
-            Ok(None) if maybe_moved && coord.get(key).await?.is_some_and(|entry| entry.value == value) => {
-                return Ok(());
-            }
-            Ok(None) => {
-                return Err(
-                    not_holder(old, "the permanent instance is not there any more").with_operation("update")
-                );
-            }
-            Err(error) if error.retry() == Retry::Never => return Err(error),
-            Err(error) => {
-                maybe_moved |= error.retry() == Retry::Ambiguous;
-                backoff.sleep(&coord.runtime()).await;
+    let (coord, value) = (registry.latest(), &value);
+    let call = |lost| {
+        let coord = &coord;
+        async move {
+            loop {
+                match try_update(coord, old, key, value).await? {
+                    Some(true) => return Ok(()),
+                    Some(false) => {} // it changed while we looked
+                    // A lost reply was a success: it is at its new key.
+                    None if lost && coord.get(key).await?.is_some_and(|entry| entry.value == *value) => {
+                        return Ok(());
+                    }
+                    None => {
+                        return Err(not_holder(old, "the permanent instance is not there any more")
+                            .with_operation("update"));
+                    }
+                }
             }
         }
-    }
+    };
+    insist(|| Some(coord.runtime()), call).await
 }
 
 /// Empties a key that should be a directory: what others left there means nothing.
 pub(crate) async fn clear(registry: &Registry, key: &Key) -> Result<()> {
     let coord = registry.latest();
-    patiently(&coord, || async {
-        let entry =
-            coord.get(key).await?.filter(|entry| entry.meta.owner.is_none() && !entry.value.is_empty());
-        let Some(entry) = entry else { return Ok(()) };
-        // Refused: it changed, or became a directory.
-        coord.compare_and_set(key, entry.meta.version, Bytes::new()).await.map(drop)
-    })
+    insist(
+        || Some(coord.runtime()),
+        |_| async {
+            let entry =
+                coord.get(key).await?.filter(|entry| entry.meta.owner.is_none() && !entry.value.is_empty());
+            let Some(entry) = entry else { return Ok(()) };
+            // Refused: it changed, or became a directory.
+            coord.compare_and_set(key, entry.meta.version, Bytes::new()).await.map(drop)
+        },
+    )
     .await
 }
 
@@ -110,18 +109,4 @@ pub(crate) async fn unregister(registry: &Registry, key: &Key) -> Result<bool> {
 fn is_this(registry: &Registry, entry: &Entry, instance: &Instance) -> bool {
     let decoded = registry.layout().decode(registry.root(), instance.name(), entry);
     entry.meta.owner.is_none() && matches!(decoded, Ok(Some(there)) if there.says_the_same(instance))
-}
-
-/// Calls until the store answers or refuses for good. For calls whose second application changes nothing.
-async fn patiently<T, F>(coord: &Coord, call: impl Fn() -> F) -> Result<T>
-where
-    F: Future<Output = Result<T>>,
-{
-    let mut backoff = Backoff::new(RETRY_CAP);
-    loop {
-        match call().await {
-            Err(error) if error.retry() != Retry::Never => backoff.sleep(&coord.runtime()).await,
-            answer => return answer,
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! The last good configuration on disk, for a start without the store.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    fs::File,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use coord_api::{Error, ErrorKind, Result};
+use coord_api::{Error, ErrorKind, Result, kit::replace_file};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::Digest;
@@ -86,42 +86,9 @@ fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 }
 
 fn save(path: &Path, body: &[u8]) -> Result<()> {
-    let beside = beside(path)?;
-    let written = write(&beside, body).and_then(|()| fs::rename(&beside, path)).and_then(|()| sync_dir(path));
-    written.map_err(|error| {
-        // What is left of it is of no use to anybody; if it cannot be removed either, so be it.
-        let _ = fs::remove_file(&beside);
-        Error::config("the snapshot cannot be written").with_source(error)
-    })
-}
-
-/// A name of our own next to the file: two processes must not write into one file.
-fn beside(path: &Path) -> Result<PathBuf> {
-    let mut name =
-        path.file_name().ok_or_else(|| Error::config("a snapshot needs a file's name"))?.to_owned();
-    name.push(format!(".{:08x}.new", rand::random::<u32>()));
-    Ok(path.with_file_name(name))
-}
-
-fn write(path: &Path, body: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    writeln!(file, "{MARK}{}", checksum(body))?;
-    file.write_all(body)?;
-    // On the disk before its name is: a crash must not leave an empty file under the name of the whole one.
-    file.sync_all()
-}
-
-/// Puts the new name on the disk, too.
-fn sync_dir(path: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(dir)?.sync_all()
+    let line = format!("{MARK}{}\n", checksum(body));
+    replace_file(path, &[line.as_bytes(), body].concat())
+        .map_err(|error| Error::config("the snapshot cannot be written").with_source(error))
 }
 
 fn checksum(body: &[u8]) -> String {
@@ -134,6 +101,8 @@ fn malformed(message: &'static str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn file() -> (tempfile::TempDir, SnapshotFile) {

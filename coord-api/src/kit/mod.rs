@@ -8,15 +8,19 @@
 //! | [`Hubs`] | which directories have one |
 //! | [`Backoff`] | how long to wait before trying again |
 //! | [`Guesses`] | what is probably so, remembered to save asking |
+//! | [`insist`] | trying again until the store answers, and what a refusal means then |
 //! | [`confirmed`] | what closing says, and how long it may take, when the store does not answer |
+//! | [`replace_file`] | a file on the disk, whole or not at all |
 
 mod backoff;
 mod change_log;
 mod closing;
+mod file;
 mod guesses;
 mod here;
 mod hub;
 mod hubs;
+mod insist;
 mod lease;
 mod runtime;
 mod wakers;
@@ -25,10 +29,12 @@ mod watcher;
 pub use backoff::Backoff;
 pub use change_log::Change;
 pub use closing::{CLOSE_TIME, confirmed};
+pub use file::replace_file;
 pub use guesses::Guesses;
 pub use here::Here;
 pub use hub::{Hub, LineOrder};
 pub use hubs::{HubRef, Hubs};
+pub use insist::{RETRY_CAP, insist};
 pub use lease::{Lease, Stamp};
 pub use runtime::{Gate, Runtime};
 pub use wakers::{WakerRef, Wakers};

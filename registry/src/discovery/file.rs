@@ -1,15 +1,11 @@
 //! The last list of a service in a file, for a start while the store is down.
 
-use std::{
-    borrow::Cow,
-    fs, io,
-    io::Write,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{borrow::Cow, fs, io, path::PathBuf, sync::Arc, time::Duration};
 
-use coord_api::{Error, ErrorKind, Result, kit::Runtime};
+use coord_api::{
+    Error, ErrorKind, Result,
+    kit::{Runtime, replace_file},
+};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -109,13 +105,11 @@ fn read(file: &ListFile) -> Result<Option<Saved>> {
     if document.service != file.service {
         return Err(malformed("the file is of another service").with_context("service", document.service));
     }
-    let saved_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(document.saved_at));
     // A clock that was set back makes it new.
-    let age = saved_at.and_then(|at| now().duration_since(at).ok()).unwrap_or_default();
+    let age = Duration::from_millis(millis(now()).saturating_sub(document.saved_at));
     Ok(Some(Saved { instances: document.instances.into_owned(), age }))
 }
 
-/// Writes all of it beside the file, and then puts it in its place: whoever reads has the old list or the new one.
 fn write(file: &ListFile, list: &[Instance]) -> Result<()> {
     let document = Document {
         version: VERSION,
@@ -125,20 +119,8 @@ fn write(file: &ListFile, list: &[Instance]) -> Result<()> {
     };
     let json = serde_json::to_vec(&document)
         .map_err(|error| Error::config("the list cannot be JSON").with_source(error))?;
-    let beside = beside(&file.path);
-    let written = (|| {
-        let mut new = fs::File::create(&beside)?;
-        new.write_all(&json)?;
-        new.sync_all()?;
-        fs::rename(&beside, &file.path)
-    })();
-    written.map_err(|error| Error::config("the file cannot be written").with_source(error))
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
+    replace_file(&file.path, &json)
+        .map_err(|error| Error::config("the file cannot be written").with_source(error))
 }
 
 #[cfg(test)]
@@ -158,7 +140,9 @@ mod tests {
         let list = [Instance::new("billing", "b1", "10.0.0.7", 80).with_zone("z")];
         write(&billing, &list).unwrap();
         assert_eq!(read(&billing).unwrap().unwrap().instances, list);
-        assert!(!beside(&billing.path).exists());
+        let names: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["list.json"], "nothing else is left");
 
         assert_eq!(read(&file(&dir, "other")).unwrap_err().kind(), ErrorKind::Malformed);
         let whole = fs::read_to_string(&billing.path).unwrap();

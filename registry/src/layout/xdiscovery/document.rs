@@ -1,15 +1,15 @@
 //! Curator's JSON, in its order of fields.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
 
 use coord_api::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Instance, Kind, Status, WEIGHT_DEFAULT, instance::millis};
+use crate::{
+    Instance, Kind, Status, WEIGHT_DEFAULT,
+    instance::{from_millis, millis},
+};
 
 /// The label that stands for Curator's `uriSpec`, as Curator's own text: `{scheme}://{address}:{port}`.
 pub const URI_SPEC: &str = "uri-spec";
@@ -125,7 +125,8 @@ impl Document {
         let mut instance = Instance::new(service, id, self.address?, self.port.unwrap_or(0))
             .with_weight(self.coord.weight.unwrap_or(WEIGHT_DEFAULT))
             .with_status(status)
-            .with_registered_at(from_millis(self.registration_time_utc))
+            // A time before 1970 is 1970.
+            .with_registered_at(from_millis(u64::try_from(self.registration_time_utc).unwrap_or(0)))
             .with_kind(match self.service_type {
                 Some(ServiceType::Dynamic | ServiceType::DynamicSequential) => Kind::Ephemeral,
                 Some(ServiceType::Static | ServiceType::Permanent) => Kind::Permanent,
@@ -238,11 +239,4 @@ fn from_java(payload: Value, class: Option<&str>) -> Value {
 /// `java.lang.Long`, or `[Ljava.lang.String;` for an array.
 fn names_a_class(value: &Value) -> bool {
     value.as_str().is_some_and(|name| name.contains('.') || name.starts_with('['))
-}
-
-/// A time before 1970 is 1970.
-fn from_millis(millis: i64) -> SystemTime {
-    SystemTime::UNIX_EPOCH
-        .checked_add(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
 }
