@@ -184,13 +184,8 @@ impl Inner {
             (_, false, true) => DiscoveryState::FromFile,
             (CacheState::Stale, true, _) => DiscoveryState::Stale,
             // A cache tells its first list a moment before it says that it has one.
-            (CacheState::Loading | CacheState::Current, true, instead) => {
-                if instead {
-                    DiscoveryState::Protected
-                } else {
-                    DiscoveryState::Current
-                }
-            }
+            (CacheState::Loading | CacheState::Current, true, true) => DiscoveryState::Protected,
+            (CacheState::Loading | CacheState::Current, true, false) => DiscoveryState::Current,
         }
     }
 }

@@ -98,8 +98,7 @@ impl Layout for DubboLayout {
     }
 
     fn key(&self, root: &Dir, instance: &Instance) -> Result<Key> {
-        let node = provider::to_url(instance)?.to_node()?;
-        node_key(&self.directory(root, instance.name())?.dir(PROVIDERS)?, &node)
+        key_in(PROVIDERS, &self.directory(root, instance.name())?, &provider::to_url(instance)?)
     }
 
     fn encode(&self, _instance: &Instance) -> Result<Bytes> {
@@ -135,11 +134,12 @@ impl Layout for DubboLayout {
     }
 }
 
-/// The key of a node that is named as Dubbo names it.
+/// The key of the node that stands for a URL in this category of a service.
 ///
 /// Neither [`Key::encode`], which would encode it once more, nor [`Dir::key`], whose segments end at 255 bytes: every
 /// store takes longer ones, and Dubbo's are. They hold no character that a store refuses.
-fn node_key(dir: &Dir, node: &str) -> Result<Key> {
+fn key_in(category: &str, service: &Dir, url: &DubboUrl) -> Result<Key> {
+    let (dir, node) = (service.dir(category)?, url.to_node()?);
     if node.len() > NODE_MAX {
         return Err(Error::new(ErrorKind::LimitExceeded, "the URL is too long for the name of a node")
             .with_context("bytes", node.len())

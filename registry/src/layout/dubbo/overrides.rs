@@ -46,9 +46,7 @@ impl Override {
                 Error::new(ErrorKind::Malformed, "not an override").with_context("protocol", url.protocol())
             );
         }
-        let priority: i32 = url.parameter("priority").unwrap_or("0").parse().map_err(|error| {
-            Error::new(ErrorKind::Malformed, "the priority is no number").with_source(error)
-        })?;
+        let priority: i32 = url.number("priority")?.unwrap_or(0);
         // Rules for all come before those for one host, which win so, and low priorities before high ones.
         let rank = format!("{} {:010}", url.host(), i64::from(priority) - i64::from(i32::MIN));
         Ok(Self { url, rank, application: application.map(str::to_owned) })

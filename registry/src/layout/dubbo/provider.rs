@@ -1,11 +1,12 @@
 //! Providers: an instance as a URL of Dubbo, and back.
 
-use std::time::{Duration, SystemTime};
-
 use coord_api::{Error, ErrorKind, Result};
 
 use super::{encoding, url::DubboUrl};
-use crate::{Instance, Kind, Status, WEIGHT_DEFAULT, instance::millis};
+use crate::{
+    Instance, Kind, Status, WEIGHT_DEFAULT,
+    instance::{from_millis, millis},
+};
 
 /// The label with the protocol of a provider that does not speak `dubbo`, such as `tri`.
 pub const DUBBO_PROTOCOL: &str = "dubbo.protocol";
@@ -91,26 +92,22 @@ pub(super) fn from_url(service: &str, mut url: DubboUrl, kind: Kind) -> Result<I
         None => usual_id(service, &url),
     };
     let mut instance = Instance::new(service, id, url.host(), url.port().unwrap_or(0))
-        .with_weight(weight(url.parameter("weight"))?)
+        // A negative weight is one of 0 to Dubbo.
+        .with_weight(
+            url.number::<i32>("weight")?.map_or(WEIGHT_DEFAULT, |weight| u32::try_from(weight).unwrap_or(0)),
+        )
         .with_status(status(&url))
         .with_kind(match url.parameter("dynamic") {
             Some(_) if url.flag("dynamic", true) => Kind::Ephemeral,
             Some(_) => Kind::Permanent,
             None => kind,
         })
-        .with_registered_at(
-            SystemTime::UNIX_EPOCH
-                .checked_add(Duration::from_millis(number(
-                    "timestamp",
-                    url.parameter("timestamp").unwrap_or("0"),
-                )?))
-                .unwrap_or(SystemTime::UNIX_EPOCH),
-        );
+        .with_registered_at(from_millis(url.number("timestamp")?.unwrap_or(0)));
     if let Some(zone) = url.take("zone") {
         instance = instance.with_zone(zone);
     }
-    if let Some(port) = url.take(TLS_PORT) {
-        instance = instance.with_tls_port(number(TLS_PORT, &port)?);
+    if let Some(port) = url.number(TLS_PORT)? {
+        instance = instance.with_tls_port(port);
     }
     if let Some(payload) = url.take(PAYLOAD) {
         let json = serde_json::from_str(&encoding::decode(&payload)?)
@@ -152,21 +149,4 @@ fn status(url: &DubboUrl) -> Status {
         (true, Some("draining")) => Status::Draining,
         (true, _) => Status::Disabled,
     }
-}
-
-fn weight(text: Option<&str>) -> Result<u32> {
-    // A negative weight is one of 0 to Dubbo.
-    match text {
-        None => Ok(WEIGHT_DEFAULT),
-        Some(text) => Ok(u32::try_from(number::<i32>("weight", text)?).unwrap_or(0)),
-    }
-}
-
-fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(name: &'static str, text: &str) -> Result<T> {
-    text.parse().map_err(|error: std::num::ParseIntError| {
-        Error::new(ErrorKind::Malformed, "a parameter is no number that fits")
-            .with_context("parameter", name)
-            .with_context("value", text)
-            .with_source(error)
-    })
 }

@@ -30,12 +30,11 @@ impl DubboRoute {
     /// [`Malformed`](ErrorKind::Malformed) if it has no rule, its rule is not encoded as Java does, or its priority is no
     /// number.
     pub fn new(url: DubboUrl) -> Result<Self> {
-        let refused =
-            |message: &'static str| Error::new(ErrorKind::Malformed, message).with_context("url", &url);
-        let Some(rule) = url.parameter("rule") else { return Err(refused("the route has no rule")) };
+        let Some(rule) = url.parameter("rule") else {
+            return Err(Error::new(ErrorKind::Malformed, "the route has no rule").with_context("url", &url));
+        };
         let rule = encoding::decode(rule)?;
-        let priority = url.parameter("priority").unwrap_or("0").parse();
-        let priority = priority.map_err(|error| refused("the priority is no number").with_source(error))?;
+        let priority = url.number("priority")?.unwrap_or(0);
         Ok(Self { url, rule, priority })
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use coord_api::{Coord, Dir, IntoDir, Lifetime, Result};
 use coord_recipes::{PersistentEphemeral, SessionKeeper};
 
-use super::{CONFIGURATORS, CONSUMERS, DubboRoute, DubboUrl, ROUTERS, encoding, node_key};
+use super::{CONFIGURATORS, CONSUMERS, DubboRoute, DubboUrl, ROUTERS, encoding, key_in};
 
 /// One interface in Dubbo's registry: its consumers, overrides and routes.
 ///
@@ -65,7 +65,7 @@ impl DubboService {
             .with("check", "false")
             .with("interface", &self.interface)
             .with("side", "consumer");
-        PersistentEphemeral::new(keeper, node_key(&self.dir.dir(CONSUMERS)?, &url.to_node()?)?, Bytes::new())
+        PersistentEphemeral::new(keeper, key_in(CONSUMERS, &self.dir, &url)?, Bytes::new())
     }
 
     /// Who is registered as a consumer.
@@ -110,7 +110,7 @@ impl DubboService {
     /// # Cancel safety
     /// Safe: it may have been added.
     pub async fn put_override(&self, rule: &DubboUrl) -> Result<bool> {
-        let key = node_key(&self.dir.dir(CONFIGURATORS)?, &rule.to_node()?)?;
+        let key = key_in(CONFIGURATORS, &self.dir, rule)?;
         Ok(self.coord.create(key, Bytes::new(), Lifetime::Persistent).await?.is_some())
     }
 
@@ -122,7 +122,7 @@ impl DubboService {
     /// # Cancel safety
     /// Safe: it may have been deleted.
     pub async fn delete_override(&self, rule: &DubboUrl) -> Result<bool> {
-        self.coord.delete(node_key(&self.dir.dir(CONFIGURATORS)?, &rule.to_node()?)?).await
+        self.coord.delete(key_in(CONFIGURATORS, &self.dir, rule)?).await
     }
 
     async fn read<T>(&self, category: &str, what: impl Fn(DubboUrl) -> Result<T> + Send) -> Result<Vec<T>> {

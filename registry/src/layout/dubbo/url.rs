@@ -1,6 +1,6 @@
 //! Dubbo's URL: what the name of a node says, decoded.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, num::ParseIntError, str::FromStr};
 
 use coord_api::{Error, ErrorKind, Result};
 
@@ -101,6 +101,17 @@ impl DubboUrl {
     #[must_use]
     pub fn flag(&self, name: &str, default: bool) -> bool {
         self.parameter(name).map_or(default, |value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// A parameter that is a number.
+    pub(super) fn number<T: FromStr<Err = ParseIntError>>(&self, name: &'static str) -> Result<Option<T>> {
+        let Some(text) = self.parameter(name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|error| {
+            Error::new(ErrorKind::Malformed, "a parameter is no number that fits")
+                .with_context("parameter", name)
+                .with_context("value", text)
+                .with_source(error)
+        })
     }
 
     pub(super) fn set(&mut self, name: &str, value: impl Into<String>) {
