@@ -9,7 +9,7 @@ use crate::{
     Conflict, Digest, Edit, Edited, Expected, Gray, Namespace, Rule,
     gray::GrayContent,
     model::{
-        Content, Generation, GrayChange, Head, LogEntry, Operation, Provenance, Release, ReleaseRef,
+        Content, Generation, GrayChange, Head, LogEntry, Operation, Paths, Provenance, Release, ReleaseRef,
         ReleaseVersion, malformed, write,
     },
     namespace::Seen,
@@ -56,6 +56,8 @@ pub(crate) struct Plan {
     pub(crate) made: Vec<Made>,
     /// A release of before that it points at, which must still be there.
     pub(crate) needs: Option<ReleaseVersion>,
+    /// The anchor to be touched, for who points at a release that the head did not point at: it may be old.
+    pub(crate) anchor: Option<(Bytes, Option<Version>)>,
     /// A draft that goes with it.
     pub(crate) draft: Option<Version>,
 }
@@ -69,9 +71,9 @@ pub(crate) struct Made {
 }
 
 /// A generation, ready to be committed.
-struct Ready {
+pub(crate) struct Ready {
     head: Head,
-    txn: Txn,
+    pub(crate) txn: Txn,
     made: Vec<Made>,
 }
 
@@ -118,9 +120,15 @@ impl Namespace {
                 // Many publish at once: they come one after the other soonest if they do not come together.
                 backoff.sleep(&runtime).await;
             }
-            let now = self.look().await?;
-            if now.as_ref().map(|seen| seen.version) == base.as_ref().map(|seen| seen.version) {
-                self.in_the_way(&ready.txn).await?;
+            let mut now = self.look().await?;
+            if Seen::is_same(now.as_ref(), base.as_ref())
+                && let Err(error) = self.in_the_way(&ready.txn).await
+            {
+                // Others may have made a change while it was looked for: it is theirs that was found then.
+                now = self.look().await?;
+                if Seen::is_same(now.as_ref(), base.as_ref()) {
+                    return Err(error);
+                }
             }
             (base, fresh) = (now, true);
         }
@@ -189,7 +197,7 @@ impl Namespace {
     }
 
     /// Puts head, log entry and release into one transaction, and refuses what the store would not take.
-    fn ready(&self, plan: Plan, edit: &Edit, base: Option<&Seen>) -> Result<Ready> {
+    pub(crate) fn ready(&self, plan: Plan, edit: &Edit, base: Option<&Seen>) -> Result<Ready> {
         let (paths, before) = (self.paths(), base.map(|seen| &seen.head));
         let generation = before.map_or(Generation::FIRST, |head| head.generation.next());
         let nonce = self.coord().runtime().nonce().to_string();
@@ -233,6 +241,10 @@ impl Namespace {
             // Retention may be at work.
             txn = txn.check_exists(paths.release(version)?);
         }
+        if let Some((value, version)) = plan.anchor {
+            // And must not go by the head of before.
+            txn = self.write_anchor(txn, value, version);
+        }
         if let Some(version) = plan.draft {
             txn = txn.check_version(&paths.draft, version).update(&paths.draft, self.no_draft(edit)?);
         }
@@ -252,21 +264,23 @@ impl Namespace {
         Ok(Edited::Done(ready.head))
     }
 
-    /// The head is as it was and the transaction was refused: something else is in its way.
-    async fn in_the_way(&self, txn: &Txn) -> Result<()> {
+    /// The head is as it was and the transaction was refused: something else is in its way. `Ok` if it is to be tried
+    /// again: what was in the way is gone, or retention has moved the anchor.
+    pub(crate) async fn in_the_way(&self, txn: &Txn) -> Result<()> {
+        let Paths { head, anchor, .. } = self.paths();
         for check in txn.checks() {
             let entry = self.coord().get(check.key()).await?;
             match check {
                 Check::Exists(key) if entry.is_none() => return Err(gone(key)),
                 Check::Absent(key) if entry.is_some() => return Err(occupied(key)),
+                Check::Version(key, _) if key == anchor => {}
                 Check::Version(key, version) if entry.is_none_or(|entry| entry.meta.version != *version) => {
                     return Err(changed_meanwhile(key));
                 }
                 _ => {}
             }
         }
-        let head = &self.paths().head;
-        for op in txn.ops().iter().filter(|op| op.key() != head) {
+        for op in txn.ops().iter().filter(|op| op.key() != head && op.key() != anchor) {
             if matches!(op, Op::Create { .. }) && self.coord().get(op.key()).await?.is_some() {
                 return Err(occupied(op.key()));
             }
@@ -283,7 +297,16 @@ impl Namespace {
 impl Plan {
     /// This main release, without gray rules.
     pub(crate) const fn to(op: Operation, main: ReleaseRef) -> Self {
-        Self { op, main, grays: Vec::new(), gray: None, made: Vec::new(), needs: None, draft: None }
+        Self {
+            op,
+            main,
+            grays: Vec::new(),
+            gray: None,
+            made: Vec::new(),
+            needs: None,
+            anchor: None,
+            draft: None,
+        }
     }
 
     /// The same with a release that is made with it.

@@ -125,7 +125,7 @@ impl Namespace {
     ///
     /// Any retained release will do, also a later one: forward again is the same call. Drafts and gray rules stay.
     ///
-    /// Costs as much as [`publish`](Self::publish), and one round trip for the release.
+    /// Costs as much as [`publish`](Self::publish), and one round trip for the release and what retention goes by.
     ///
     /// # Errors
     /// [`NotFound`](coord_api::ErrorKind::NotFound) with the key of a release that was never made, or was collected;
@@ -142,10 +142,11 @@ impl Namespace {
         if head.main.version == to {
             return Ok(Planned::as_it_is(head));
         }
-        let (release, named) = self.find_release(to).await?;
+        let ((release, named), anchor) = futures::try_join!(self.find_release(to), self.stored_anchor())?;
         check_fit(&head.grays, &release.content)?;
         self.remember_release(&named, Arc::new(release))?;
         let grays = head.grays.clone();
-        Ok(Plan { grays, needs: Some(to), ..Plan::to(Operation::Rollback, named) }.into())
+        Ok(Plan { grays, needs: Some(to), anchor: Some(anchor), ..Plan::to(Operation::Rollback, named) }
+            .into())
     }
 }

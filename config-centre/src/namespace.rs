@@ -39,6 +39,13 @@ pub(crate) struct Seen {
     pub(crate) head: Head,
 }
 
+impl Seen {
+    /// Whether the head did not change between two looks, of which one or both may have found none.
+    pub(crate) fn is_same(one: Option<&Self>, other: Option<&Self>) -> bool {
+        one.map(|seen| seen.version) == other.map(|seen| seen.version)
+    }
+}
+
 /// What a namespace holds now.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -214,12 +221,19 @@ impl Namespace {
         Ok(())
     }
 
-    /// Asks the store for the head.
+    /// Asks the store for the head, and remembers it.
     pub(crate) async fn look(&self) -> Result<Option<Seen>> {
+        let seen = self.peek().await?;
+        if let Some(seen) = &seen {
+            self.remember(seen);
+        }
+        Ok(seen)
+    }
+
+    /// Asks the store for the head, beside those who publish: what they remember may be newer than the answer.
+    pub(crate) async fn peek(&self) -> Result<Option<Seen>> {
         let Some(entry) = self.coord().get(&self.0.paths.head).await? else { return Ok(None) };
-        let seen = Seen { version: entry.meta.version, head: Head::decode(&entry)? };
-        self.remember(&seen);
-        Ok(Some(seen))
+        Ok(Some(Seen { version: entry.meta.version, head: Head::decode(&entry)? }))
     }
 
     pub(crate) fn remember(&self, seen: &Seen) {

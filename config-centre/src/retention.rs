@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use coord_api::{Check, Key, Lifetime, Op, Result, Txn, TxnOutcome, Version};
+use bytes::Bytes;
+use coord_api::{Key, Lifetime, Result, Txn, TxnOutcome, Version};
 
 use crate::{
     Digest, Namespace, WallTime,
@@ -11,7 +12,7 @@ use crate::{
 
 /// Most keys that one transaction removes.
 const BATCH: usize = 64;
-/// How often a batch is tried against publishers and others who collect.
+/// How often a batch is tried against rollbacks and others who collect.
 const TRIES: usize = 8;
 
 /// How much of the past is kept: so many of the newest, and whatever is young enough.
@@ -88,17 +89,26 @@ pub struct Collected {
 }
 
 /// What one transaction removes.
+#[derive(Debug)]
 struct Batch {
     anchor: Anchor,
     releases: Vec<Key>,
     entries: Vec<Key>,
 }
 
+impl Batch {
+    /// Whether more may be left of what was old.
+    fn is_full(&self) -> bool {
+        self.releases.len().max(self.entries.len()) >= BATCH / 2
+    }
+}
+
 impl Namespace {
     /// Removes what [retention](Retention) does not keep, and says how much that was.
     ///
     /// Publishers do it by themselves, in the background and now and then; this is for those who want it now. What a head
-    /// points at is not removed, also if the head is changed at the same moment.
+    /// points at is not removed, also if the head is changed at the same moment. What others publish meanwhile holds
+    /// nothing up, and what it makes old is left for the next time.
     ///
     /// Costs five round trips to look, and one for 64 keys; with an age, one more for each key.
     ///
@@ -118,6 +128,9 @@ impl Namespace {
                 collected.releases += batch.releases.len();
                 collected.entries += batch.entries.len();
                 self.remember_anchor(&batch.anchor);
+                if !batch.is_full() {
+                    break;
+                }
             } else {
                 refused += 1;
             }
@@ -127,22 +140,32 @@ impl Namespace {
 
     /// Collects if there is something to, and never fails a change that was made.
     pub(crate) fn collect_in_background(&self, head: &Head) {
-        let (namespace, head) = (self.clone(), head.clone());
+        let (namespace, head, generation) = (self.clone(), head.clone(), head.generation);
         let due = move |anchor: &Anchor| namespace.settings().retention.is_due(&head, anchor);
         if self.last_anchor().is_some_and(|anchor| !due(&anchor)) {
             return;
         }
-        // One at a time: it starts again while others publish, and more of them would only be in each other's way.
+        // One at a time: of several that look at the same moment, one removes what the others have found.
         let Some(turn) = self.turn_to_collect() else { return };
         let namespace = self.clone();
         self.coord().runtime().spawn(async move {
-            let _turn = turn;
             let collected = async {
                 let (anchor, _) = namespace.anchor().await?;
-                if due(&anchor) { namespace.collect().await.map(drop) } else { Ok(()) }
+                if due(&anchor) {
+                    namespace.collect().await?;
+                }
+                drop(turn);
+                namespace.peek().await
             };
-            if let Err(error) = Box::pin(collected).await {
-                tracing::warn!(namespace = namespace.name(), %error, "old releases were not collected");
+            match Box::pin(collected).await {
+                // Those who published meanwhile had no turn, and went on.
+                Ok(Some(seen)) if seen.head.generation > generation => {
+                    namespace.collect_in_background(&seen.head);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(namespace = namespace.name(), %error, "old releases were not collected");
+                }
             }
         });
     }
@@ -157,10 +180,32 @@ impl Namespace {
         Ok(found)
     }
 
+    /// The anchor as it is stored, for who touches it and changes nothing; with the version of the key.
+    pub(crate) async fn stored_anchor(&self) -> Result<(Bytes, Option<Version>)> {
+        Ok(match self.coord().get(&self.paths().anchor).await? {
+            Some(entry) => (entry.value, Some(entry.meta.version)),
+            None => (write(&Anchor::default())?, None),
+        })
+    }
+
+    /// Writes the anchor, if it is in the version that was seen.
+    pub(crate) fn write_anchor(&self, txn: Txn, value: Bytes, seen: Option<Version>) -> Txn {
+        let key = &self.paths().anchor;
+        match seen {
+            Some(version) => txn.check_version(key, version).update(key, value),
+            None => txn.create(key, value, Lifetime::Persistent),
+        }
+    }
+
     /// The next keys to remove, the oldest first; `None` if there are none.
+    ///
+    /// The transaction checks the anchor and not the head, which may change at any moment while others publish. What is
+    /// old and not pointed at stays so: every change keeps what the head points at or adds releases of its own; only a
+    /// rollback brings an old one back, and it writes the anchor with the head. So whoever reads the anchor, and then the
+    /// head, has seen all rollbacks there were, and is refused if there was one since.
     async fn next_batch(&self) -> Result<Option<(Txn, Batch)>> {
-        let Some(seen) = self.look().await? else { return Ok(None) };
         let (before, anchored) = self.anchor().await?;
+        let Some(seen) = self.peek().await? else { return Ok(None) };
         let (release_floor, log_floor) = self.settings().retention.floor(&seen.head);
         let (release, releases) = self.old_releases(&seen.head, before.release, release_floor).await?;
         let (generation, previous_sha256, entries) = self.old_entries(&before, log_floor).await?;
@@ -168,16 +213,7 @@ impl Namespace {
         if releases.is_empty() && entries.is_empty() {
             return Ok(None);
         }
-        let paths = self.paths();
-        // No head may come to point at a release while it is removed, and two may not move the anchor.
-        let txn = Txn::new().check(Check::Version(paths.head.clone(), seen.version));
-        let bytes = write(&anchor)?;
-        let txn = match anchored {
-            Some(version) => txn
-                .check(Check::Version(paths.anchor.clone(), version))
-                .op(Op::Update { key: paths.anchor.clone(), value: bytes }),
-            None => txn.create(&paths.anchor, bytes, Lifetime::Persistent),
-        };
+        let txn = self.write_anchor(Txn::new(), write(&anchor)?, anchored);
         let txn = releases.iter().chain(&entries).fold(txn, Txn::delete);
         Ok(Some((txn, Batch { anchor, releases, entries })))
     }
@@ -257,3 +293,7 @@ impl Namespace {
         Ok(logged.is_none_or(|(logged, _)| retention.is_old(logged.made.at)))
     }
 }
+
+#[cfg(test)]
+#[path = "retention_tests.rs"]
+mod tests;

@@ -28,7 +28,7 @@ impl Namespace {
     pub(crate) async fn settle(&self, txn: &Txn, generation: Generation, nonce: &str) -> Result<Settled> {
         let (runtime, deadline) = (self.coord().runtime(), Instant::now() + self.settings().patience);
         let mut backoff = Backoff::new(RETRY_CAP);
-        let mut lost = None;
+        let (mut lost, mut refused) = (None, false);
         loop {
             match (self.coord().commit(txn.clone()).await, &lost) {
                 (Ok(TxnOutcome::Committed(commit)), _) => match commit.first() {
@@ -36,7 +36,7 @@ impl Namespace {
                     None => return Err(Error::ambiguous("the store does not tell what it wrote")),
                 },
                 (Ok(TxnOutcome::Rejected(_)), None) => return Ok(Settled::Refused),
-                (Ok(TxnOutcome::Rejected(_)), Some(_)) => {}
+                (Ok(TxnOutcome::Rejected(_)), Some(_)) => refused = true,
                 (Err(error), _) if error.retry() == Retry::Ambiguous => lost = Some(error),
                 (Err(error), None) => return Err(error),
                 // An earlier try may have been applied, whatever becomes of this one (promise G8).
@@ -45,6 +45,8 @@ impl Namespace {
             match self.landed_as(generation, nonce).await {
                 Ok(Landing::Here(version)) => return Ok(Settled::Landed(version)),
                 Ok(Landing::Elsewhere) => return Ok(Settled::Refused),
+                // Nor will it be by an earlier try: what it did not find does not come back.
+                Ok(Landing::NotYet) if refused => return Ok(Settled::Refused),
                 // Not applied, or not yet: sent again, one of the two is refused.
                 Ok(Landing::NotYet) | Err(_) if Instant::now() < deadline => backoff.sleep(&runtime).await,
                 Ok(Landing::NotYet | Landing::Unknown) | Err(_) => {

@@ -9,7 +9,7 @@ use coord_config_centre::{
 };
 
 use super::config::{ann, billing, centre, publish_rate, rate, told};
-use crate::{CaseResult, Cx, Failure, eventually};
+use crate::{CaseResult, Cx, Failure, eventually, within};
 
 cases!("config_history", needs Store:
     a_rollback_goes_to_any_release_and_forward_again,
@@ -19,6 +19,8 @@ cases!("config_history", needs Store:
     what_is_pointed_at_is_never_collected,
     publishers_collect_by_themselves,
     what_is_young_is_kept_beyond_the_count,
+    what_is_old_goes_while_somebody_never_stops_publishing,
+    a_rollback_beside_a_collection_points_at_what_is_there,
     many_who_collect_and_publish_break_nothing,
     an_audit_finds_whatever_was_changed,
     an_audit_does_not_miss_what_retention_removed,
@@ -190,6 +192,69 @@ async fn what_is_young_is_kept_beyond_the_count(cx: Arc<Cx>) -> CaseResult {
     Ok(())
 }
 
+/// Promise: retention comes to its end while others publish and never pause.
+async fn what_is_old_goes_while_somebody_never_stops_publishing(cx: Arc<Cx>) -> CaseResult {
+    let few = keeping(&cx.coord().await?, Retention::default().with_releases(5).with_log(5))?;
+    publish_many(&hoarding(&cx).await?, 1..=20).await?;
+    let mut crowd = Vec::new();
+    for publisher in 0..2 {
+        let namespace = hoarding(&cx).await?;
+        crowd.push(tokio::spawn(async move {
+            for number in 0_u64.. {
+                publish_rate(&namespace, &format!("{publisher}-{number}")).await?;
+            }
+            Ok::<_, Failure>(())
+        }));
+    }
+    let newest =
+        async || -> Result<u64, Failure> { Ok(few.head().await?.map_or(0, |head| head.newest.get())) };
+    eventually("they publish", || async { Ok(newest().await? > 20) }).await?;
+    let collected = within("collected", few.collect()).await??;
+    assert!((collected.releases, collected.entries) >= (15, 15), "{collected:?}");
+    let oldest = few.releases().await?.last().copied();
+    assert!(oldest > Some(ReleaseVersion::new(15)), "{oldest:?} is left");
+    let then = newest().await?;
+    eventually("they publish still", || async { Ok(newest().await? > then) }).await?;
+    for publisher in &crowd {
+        publisher.abort();
+    }
+    assert_eq!(few.verify().await?.broken, None);
+    Ok(())
+}
+
+/// A handle that removes nothing in this case.
+async fn hoarding(cx: &Cx) -> Result<Namespace, Failure> {
+    keeping(&cx.coord().await?, Retention::default().with_releases(100_000).with_log(100_000))
+}
+
+/// Promise: of a rollback and a collection of the same release one comes first, and the other takes it as it is.
+async fn a_rollback_beside_a_collection_points_at_what_is_there(cx: Arc<Cx>) -> CaseResult {
+    let coord = cx.coord().await?;
+    let few = keeping(&cx.coord().await?, Retention::default().with_releases(2).with_log(2))?;
+    let all = billing(&coord)?;
+    for round in 0..20_u64 {
+        publish_many(&all, round * 3 + 1..=round * 3 + 3).await?;
+        let old = ReleaseVersion::new(round * 3 + 1);
+        let back = {
+            let all = all.clone();
+            tokio::spawn(async move { all.rollback(old, &ann()).await })
+        };
+        within("collected", few.collect()).await??;
+        let there = match within("ends", back).await?.expect("no panic") {
+            Ok(edited) => edited.done()?.main.version == old,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(error.into()),
+        };
+        // A handle that has read no release yet.
+        let current = billing(&coord)?.current().await?.expect("a release");
+        assert_eq!(current.release.version == old, there, "round {round}");
+        few.collect().await?;
+        assert_eq!(few.releases().await?.contains(&old), there, "round {round}");
+        assert_eq!(few.verify().await?.broken, None, "round {round}");
+    }
+    Ok(())
+}
+
 /// Promise: retention at work beside publishers and rollbacks loses no release that is in force.
 async fn many_who_collect_and_publish_break_nothing(cx: Arc<Cx>) -> CaseResult {
     const ROUNDS: u64 = 15;
@@ -214,7 +279,7 @@ async fn many_who_collect_and_publish_break_nothing(cx: Arc<Cx>) -> CaseResult {
     }
     let mut kept = Vec::new();
     for one in crowd {
-        kept.push(crate::within("published", one).await?.expect("no panic")?);
+        kept.push(within("published", one).await?.expect("no panic")?);
     }
     kept[0].collect().await?;
     assert_eq!(kept[0].verify().await?.broken, None);
