@@ -6,11 +6,10 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use coord_api::{
-    Backend, BackendInfo, Dir, Entry, Error, Key, Layer, Listing, OpContext, Ordered, OrderedCreate, Result,
-    Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
-};
+use coord_api::{Backend, Error, Layer, OpContext, Ordered, OrderedCreate, Result, Seen};
 use tokio::sync::watch;
+
+use crate::meddle::{Meddle, Meddled};
 
 /// A layer that holds calls of one kind until it is told to let them go.
 #[derive(Clone, Debug)]
@@ -59,60 +58,27 @@ impl HeldCalls {
 
 impl Layer for HeldCalls {
     fn apply(&self, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        Arc::new(Holding { inner, calls: self.clone() })
+        Meddled::around(inner, self.clone())
     }
-}
-
-#[derive(Debug)]
-struct Holding {
-    inner: Arc<dyn Backend>,
-    calls: HeldCalls,
 }
 
 #[async_trait]
-impl Backend for Holding {
-    fn info(&self) -> BackendInfo {
-        self.inner.info()
-    }
-
-    fn runtime(&self) -> Runtime {
-        self.inner.runtime()
-    }
-
-    async fn get(&self, ctx: &OpContext, key: &Key) -> Result<Option<Entry>> {
-        self.inner.get(ctx, key).await
-    }
-
-    async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
-        self.inner.list(ctx, dir).await
-    }
-
-    async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
-        self.inner.commit(ctx, txn).await
-    }
-
-    async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
-        let created = self.inner.create_ordered(ctx, req).await;
-        if self.calls.held(Held::RepliesToJoins).await {
+impl Meddle for HeldCalls {
+    async fn create_ordered(
+        &self,
+        inner: &Arc<dyn Backend>,
+        ctx: &OpContext,
+        req: OrderedCreate,
+    ) -> Result<Ordered> {
+        let created = inner.create_ordered(ctx, req).await;
+        if self.held(Held::RepliesToJoins).await {
             return Err(Error::ambiguous("the connection broke before the reply"));
         }
         created
     }
 
-    async fn wait(&self, ctx: &OpContext, seen: &Seen) -> Result<()> {
-        self.calls.held(Held::Waits).await;
-        self.inner.wait(ctx, seen).await
-    }
-
-    async fn watch(&self, ctx: &OpContext, dir: &Dir, start: Start) -> Result<WatchStream> {
-        self.inner.watch(ctx, dir, start).await
-    }
-
-    async fn open_session(&self, options: &SessionOptions) -> Result<Arc<dyn SessionDriver>> {
-        self.inner.open_session(options).await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.inner.close().await
+    async fn wait(&self, inner: &Arc<dyn Backend>, ctx: &OpContext, seen: &Seen) -> Result<()> {
+        self.held(Held::Waits).await;
+        inner.wait(ctx, seen).await
     }
 }

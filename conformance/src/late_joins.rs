@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use coord_api::{
-    Backend, BackendInfo, Dir, Entry, Error, Key, Layer, Listing, OpContext, Ordered, OrderedCreate, Result,
-    Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
-};
+use coord_api::{Backend, Dir, Error, Layer, Listing, OpContext, Ordered, OrderedCreate, Result};
+
+use crate::meddle::{Meddle, Meddled};
 
 /// A layer that keeps the first request to join back, tells its caller that the reply was lost, and delivers the
 /// request when it is told to, as the buffers of a dead connection do.
@@ -47,48 +46,31 @@ impl LateJoins {
 
 impl Layer for LateJoins {
     fn apply(&self, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        Arc::new(Delayed { inner, late: self.clone() })
+        Meddled::around(inner, self.clone())
     }
-}
-
-#[derive(Debug)]
-struct Delayed {
-    inner: Arc<dyn Backend>,
-    late: LateJoins,
 }
 
 #[async_trait]
-impl Backend for Delayed {
-    fn info(&self) -> BackendInfo {
-        self.inner.info()
-    }
-
-    fn runtime(&self) -> Runtime {
-        self.inner.runtime()
-    }
-
-    async fn get(&self, ctx: &OpContext, key: &Key) -> Result<Option<Entry>> {
-        self.inner.get(ctx, key).await
-    }
-
-    async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
-        let listing = self.inner.list(ctx, dir).await;
-        if let Late::OnItsWay { looked_for, .. } = &mut *self.late.lock() {
+impl Meddle for LateJoins {
+    async fn list(&self, inner: &Arc<dyn Backend>, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
+        let listing = inner.list(ctx, dir).await;
+        if let Late::OnItsWay { looked_for, .. } = &mut *self.lock() {
             *looked_for |= listing.is_ok();
         }
         listing
     }
 
-    async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
-        self.inner.commit(ctx, txn).await
-    }
-
-    async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
+    async fn create_ordered(
+        &self,
+        inner: &Arc<dyn Backend>,
+        ctx: &OpContext,
+        req: OrderedCreate,
+    ) -> Result<Ordered> {
         {
-            let mut late = self.late.lock();
+            let mut late = self.lock();
             if matches!(*late, Late::None) {
                 *late = Late::OnItsWay {
-                    inner: Arc::clone(&self.inner),
+                    inner: Arc::clone(inner),
                     ctx: ctx.clone(),
                     request: req,
                     looked_for: false,
@@ -96,22 +78,6 @@ impl Backend for Delayed {
                 return Err(Error::ambiguous("the connection broke before the reply"));
             }
         }
-        self.inner.create_ordered(ctx, req).await
-    }
-
-    async fn wait(&self, ctx: &OpContext, seen: &Seen) -> Result<()> {
-        self.inner.wait(ctx, seen).await
-    }
-
-    async fn watch(&self, ctx: &OpContext, dir: &Dir, start: Start) -> Result<WatchStream> {
-        self.inner.watch(ctx, dir, start).await
-    }
-
-    async fn open_session(&self, options: &SessionOptions) -> Result<Arc<dyn SessionDriver>> {
-        self.inner.open_session(options).await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.inner.close().await
+        inner.create_ordered(ctx, req).await
     }
 }

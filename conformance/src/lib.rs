@@ -38,6 +38,8 @@ mod late_joins;
 #[cfg(feature = "suite")]
 mod look_counter;
 #[cfg(feature = "suite")]
+mod meddle;
+#[cfg(feature = "suite")]
 mod report;
 #[cfg(feature = "suite")]
 mod run;

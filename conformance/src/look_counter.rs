@@ -6,10 +6,9 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use coord_api::{
-    Backend, BackendInfo, Dir, Entry, Key, Layer, Listing, OpContext, Ordered, OrderedCreate, Result, Seen,
-    SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
-};
+use coord_api::{Backend, Dir, Freshness, Layer, Listing, OpContext, Result, Start, WatchStream};
+
+use crate::meddle::{Meddle, Meddled};
 
 /// A layer that counts calls of `list`, which is how waiters look at a line after they were woken, and of `watch`.
 #[derive(Clone, Debug, Default)]
@@ -34,60 +33,28 @@ impl LookCounter {
 
 impl Layer for LookCounter {
     fn apply(&self, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        Arc::new(Counted { inner, counts: Arc::clone(&self.0) })
+        Meddled::around(inner, self.clone())
     }
-}
-
-#[derive(Debug)]
-struct Counted {
-    inner: Arc<dyn Backend>,
-    counts: Arc<Counts>,
 }
 
 #[async_trait]
-impl Backend for Counted {
-    fn info(&self) -> BackendInfo {
-        self.inner.info()
-    }
-
-    fn runtime(&self) -> Runtime {
-        self.inner.runtime()
-    }
-
-    async fn get(&self, ctx: &OpContext, key: &Key) -> Result<Option<Entry>> {
-        self.inner.get(ctx, key).await
-    }
-
-    async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
+impl Meddle for LookCounter {
+    async fn list(&self, inner: &Arc<dyn Backend>, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
         // Latest reads are the test's own.
-        if ctx.freshness == coord_api::Freshness::Session {
-            self.counts.looks.fetch_add(1, Ordering::SeqCst);
+        if ctx.freshness == Freshness::Session {
+            self.0.looks.fetch_add(1, Ordering::SeqCst);
         }
-        self.inner.list(ctx, dir).await
+        inner.list(ctx, dir).await
     }
 
-    async fn commit(&self, ctx: &OpContext, txn: Txn) -> Result<TxnOutcome> {
-        self.inner.commit(ctx, txn).await
-    }
-
-    async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
-        self.inner.create_ordered(ctx, req).await
-    }
-
-    async fn wait(&self, ctx: &OpContext, seen: &Seen) -> Result<()> {
-        self.inner.wait(ctx, seen).await
-    }
-
-    async fn watch(&self, ctx: &OpContext, dir: &Dir, start: Start) -> Result<WatchStream> {
-        self.counts.watches.fetch_add(1, Ordering::SeqCst);
-        self.inner.watch(ctx, dir, start).await
-    }
-
-    async fn open_session(&self, options: &SessionOptions) -> Result<Arc<dyn SessionDriver>> {
-        self.inner.open_session(options).await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.inner.close().await
+    async fn watch(
+        &self,
+        inner: &Arc<dyn Backend>,
+        ctx: &OpContext,
+        dir: &Dir,
+        start: Start,
+    ) -> Result<WatchStream> {
+        self.0.watches.fetch_add(1, Ordering::SeqCst);
+        inner.watch(ctx, dir, start).await
     }
 }

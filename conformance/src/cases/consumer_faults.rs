@@ -1,9 +1,9 @@
 //! Consumers of the config centre, while links fail.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use coord_api::{ErrorKind, SessionOptions};
-use coord_config_centre::{Consumer, Generation};
+use coord_config_centre::{Consumer, ConsumerOptions, Generation, Namespace};
 use coord_recipes::SessionKeeper;
 use futures::StreamExt;
 
@@ -71,6 +71,13 @@ async fn broken_connections_tell_nothing_twice_and_nothing_backwards(cx: Arc<Cx>
     Ok(())
 }
 
+/// The first life of a program, which runs the first release and leaves it in this file.
+async fn leave_snapshot(billing: &Namespace, options: ConsumerOptions, file: &Path) -> CaseResult {
+    let first_life = Consumer::open(billing, options)?;
+    follow_until(&first_life, 1).await?;
+    eventually("the file", || async { Ok(file.exists()) }).await
+}
+
 /// Promise: a program starts with the last good configuration while the store is away, and goes on with the newest.
 async fn a_start_without_the_store_takes_the_snapshot_and_then_the_newest(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
@@ -80,10 +87,7 @@ async fn a_start_without_the_store_takes_the_snapshot_and_then_the_newest(cx: Ar
         || me().with_snapshot(dir.path().join("snapshot")).with_patience(Duration::from_millis(500));
     let publisher = billing(&b.coord)?;
     publish(&publisher, rate(1)).await?;
-    let first_life = Consumer::open(&publisher, options())?;
-    follow_until(&first_life, 1).await?;
-    eventually("the file", || async { Ok(dir.path().join("snapshot").exists()) }).await?;
-    drop(first_life);
+    leave_snapshot(&publisher, options(), &dir.path().join("snapshot")).await?;
 
     a.link.blackhole().await;
     let consumer = Consumer::open(&billing(&a.coord)?, options())?;
@@ -115,10 +119,7 @@ async fn a_snapshot_that_the_store_confirms_is_told_once(cx: Arc<Cx>) -> CaseRes
     let options =
         || me().with_snapshot(dir.path().join("snapshot")).with_patience(Duration::from_millis(200));
     publish(&billing(&b.coord)?, rate(1)).await?;
-    let first_life = Consumer::open(&billing(&b.coord)?, options())?;
-    follow_until(&first_life, 1).await?;
-    eventually("the file", || async { Ok(dir.path().join("snapshot").exists()) }).await?;
-    drop(first_life);
+    leave_snapshot(&billing(&b.coord)?, options(), &dir.path().join("snapshot")).await?;
     a.link.blackhole().await;
     let consumer = Consumer::open(&billing(&a.coord)?, options())?;
     let mut changes = consumer.changes();

@@ -52,8 +52,8 @@ async fn a_thousand_are_served_in_order_and_each_is_woken_once(cx: Arc<Cx>) -> C
     assert_eq!(served.len(), CROWD);
     assert!(served.is_sorted(), "in the order of the store");
     let each = looks.count() - before;
-    // One each, and a few for waits that returned early while their watch was starting.
-    assert!(each <= CROWD + CROWD / 2, "{each} looks at the line for {CROWD} grants");
+    // One each, and a few for waits that end early because a connection was lost.
+    assert!(each <= CROWD + CROWD / 10, "{each} looks at the line for {CROWD} grants");
     Ok(())
 }
 
