@@ -1,4 +1,4 @@
-//! What the pages show is what the command does: the transcripts of the README and of the command's page, run.
+//! What the pages show is what the command does: the transcripts of both READMEs, the guide and the command's page, run.
 //!
 //! A block of `console` holds commands behind `$ `, each with what it writes to both outputs and, behind `? `, its exit
 //! code where that is not 0. `[..]` stands for any text within a line, and `...` for any lines. The blocks of a page are
@@ -121,18 +121,29 @@ fn the_page_of_the_command_shows_what_it_does() {
 }
 
 #[test]
+fn the_guide_shows_what_the_command_does() {
+    follow("docs/guide/src/start.md", 5);
+}
+
+#[test]
 fn the_commands_of_the_readme_run() {
+    for name in ["README.md", "README.zh.md"] {
+        commands_run(name);
+    }
+}
+
+fn commands_run(name: &str) {
     let folder = folder();
-    let page = page("README.md");
+    let page = page(name);
     let lines: Vec<_> =
         blocks(&page, "sh").into_iter().filter(|(_, line)| line.starts_with("coord ")).collect();
     assert!(lines.len() >= 3, "{lines:?}");
     for (number, line) in lines {
         let (wrote, code) = run(folder.path(), line);
-        assert_eq!(code, 0, "README.md:{number}: {line}: {wrote}");
+        assert_eq!(code, 0, "{name}:{number}: {line}: {wrote}");
     }
     if page.contains("```console") {
-        follow("README.md", 1);
+        follow(name, 1);
     }
 }
 
