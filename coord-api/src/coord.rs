@@ -13,8 +13,10 @@ use bytes::Bytes;
 
 use crate::{
     Backend, BackendInfo, Check, Entry, FencingToken, Freshness, IntoDir, IntoKey, Layer, Lifetime, Listing,
-    Op, OpContext, Result, Revision, Seen, Session, SessionOptions, Start, Txn, TxnOutcome, Version,
-    WatchStream, Written, kit::Runtime,
+    Op, OpContext, Ordered, OrderedCreate, Result, Revision, Seen, Session, SessionOptions, Start, Txn,
+    TxnOutcome, Version, WatchStream, Written,
+    events::{Events, Observer, Reporter, Watched},
+    kit::Runtime,
 };
 
 /// A store, opened: cheap to clone, the same on every backend.
@@ -44,13 +46,20 @@ pub struct Coord {
     fence_epoch: u32,
     /// Whether the warning about weak exclusion was given.
     warned: Arc<AtomicBool>,
+    reporter: Reporter,
 }
 
 impl Coord {
     /// A handle on a backend. Most callers use `coord::connect`, which adds the usual layers.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, ctx: OpContext::default(), fence_epoch: 0, warned: Arc::default() }
+        Self {
+            backend,
+            ctx: OpContext::default(),
+            fence_epoch: 0,
+            warned: Arc::default(),
+            reporter: Reporter::default(),
+        }
     }
 
     /// The same store behind one more layer, outside of all others. The original is unchanged.
@@ -120,12 +129,48 @@ impl Coord {
         }
     }
 
+    /// What happens from now on to the connection, the sessions and the holds of this handle and its clones.
+    ///
+    /// For applications that must stop working, log or show a lamp. The receiver may be slow: it keeps
+    /// [`EVENTS_KEPT`](crate::events::EVENTS_KEPT) events and is told when older ones were dropped. Listening asks the
+    /// store nothing, and while nobody listens nothing is done for it.
+    ///
+    /// ```
+    /// # coord_backend_memory::doc_example(async |store: coord_api::Coord| {
+    /// # use std::time::Duration;
+    /// use coord_api::events::Event;
+    ///
+    /// let mut events = store.events();
+    /// let session = store.session(Duration::from_secs(10)).await?;
+    /// session.close().await?;
+    /// assert!(matches!(events.next().await, Some(Event::SessionOpened { .. })));
+    /// assert!(matches!(events.next().await, Some(Event::SessionClosed { .. })));
+    /// # Ok(())
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.reporter.listen(&self.runtime())
+    }
+
+    /// Calls `observer` with every event from now on, for as long as the handle or a clone exists. For layers that
+    /// count; applications take [`Coord::events`].
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.reporter.observe(observer, &self.runtime());
+    }
+
+    /// Where recipes tell what happens to them.
+    #[must_use]
+    pub const fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
     /// Reads one key; `None` if it is absent.
     ///
     /// # Errors
     /// The store's: unavailable, time-out, permission.
     pub async fn get(&self, key: impl IntoKey) -> Result<Option<Entry>> {
-        self.backend.get(&self.ctx, &key.into_key()?).await
+        self.reporter.heard(self.backend.get(&self.ctx, &key.into_key()?).await)
     }
 
     /// Lists the names in a directory; empty if it is absent.
@@ -133,7 +178,7 @@ impl Coord {
     /// # Errors
     /// As [`Coord::get`].
     pub async fn list(&self, dir: impl IntoDir) -> Result<Listing> {
-        self.backend.list(&self.ctx, &dir.into_dir()?).await
+        self.reporter.heard(self.backend.list(&self.ctx, &dir.into_dir()?).await)
     }
 
     /// Applies a transaction: all of it, or nothing.
@@ -142,7 +187,16 @@ impl Coord {
     /// As [`Coord::get`], [`LimitExceeded`](crate::ErrorKind::LimitExceeded) before anything is sent, and ambiguous
     /// if the reply was lost.
     pub async fn commit(&self, txn: Txn) -> Result<TxnOutcome> {
-        self.backend.commit(&self.ctx, txn).await
+        self.reporter.heard(self.backend.commit(&self.ctx, txn).await)
+    }
+
+    /// Joins the line of a directory, once per nonce: see
+    /// [`Backend::create_ordered`](crate::Backend::create_ordered). For recipes.
+    ///
+    /// # Errors
+    /// As [`Coord::commit`]; after an ambiguous one it may be sent again with the same nonce.
+    pub async fn create_ordered(&self, request: OrderedCreate) -> Result<Ordered> {
+        self.reporter.heard(self.backend.create_ordered(&self.ctx, request).await)
     }
 
     /// Writes a key, whatever was there. Creates a persistent key if it was absent, and keeps the owner if not.
@@ -259,9 +313,11 @@ impl Coord {
     /// # Errors
     /// As [`Coord::session`].
     pub async fn open_session(&self, options: &SessionOptions) -> Result<Session> {
-        let driver = self.backend.open_session(options).await?;
+        let driver = self.reporter.heard(self.backend.open_session(options).await)?;
+        let watched = Arc::new(Watched::new(&*driver));
+        self.reporter.opened(&watched, &self.runtime());
         let ctx = OpContext { session: Some(driver.id().clone()), ..self.ctx.clone() };
-        Ok(Session::new(Self { ctx, ..self.clone() }, driver))
+        Ok(Session::new(Self { ctx, ..self.clone() }, driver, watched))
     }
 
     /// Ends all sessions of this store's handle, its watches, tasks and connections.
@@ -273,7 +329,10 @@ impl Coord {
     /// Those of [`Session::close`], of the first session whose end the store did not confirm; everything local has
     /// ended also then.
     pub async fn close(&self) -> Result<()> {
-        self.backend.close().await
+        self.reporter.closing();
+        let closed = self.backend.close().await;
+        self.reporter.closed();
+        closed
     }
 
     async fn write(&self, txn: Txn) -> Result<Option<Written>> {

@@ -15,6 +15,7 @@
 //! * [`OrderedCreate`] joins the line of a directory; [`Listing`] shows the line in the order of the store.
 //! * [`Seen`] and [`Backend::wait`] wait like a futex: "return once what I saw is no longer true".
 //! * [`WatchEvent`]s stream a directory: a snapshot, then changes, then a snapshot again after any gap.
+//! * [`events`] tell what happens to a handle, its sessions, and what is held with them.
 //! * An [`Error`] says what failed, on which key, and whether a write [may have been applied](Error::outcome).
 //!
 //! # Finding your way
@@ -31,6 +32,7 @@ mod config;
 mod context;
 mod coord;
 mod error;
+pub mod events;
 mod info;
 mod key;
 pub mod kit;

@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{Coord, Error, Result};
+use crate::{
+    Coord, Dir, Error, Result,
+    events::{Recipe, Turn, TurnReport, Watched},
+};
 
 /// The name of a session in its store.
 ///
@@ -133,11 +136,12 @@ pub struct Session(Arc<Inner>);
 struct Inner {
     coord: Coord,
     driver: Arc<dyn SessionDriver>,
+    watched: Arc<Watched>,
 }
 
 impl Session {
-    pub(crate) fn new(coord: Coord, driver: Arc<dyn SessionDriver>) -> Self {
-        Self(Arc::new(Inner { coord, driver }))
+    pub(crate) fn new(coord: Coord, driver: Arc<dyn SessionDriver>, watched: Arc<Watched>) -> Self {
+        Self(Arc::new(Inner { coord, driver, watched }))
     }
 
     /// The handle whose calls belong to this session.
@@ -195,6 +199,13 @@ impl Session {
         let _ = states.wait_for(|state| *state == SessionState::Lost).await;
     }
 
+    /// What tells of one try to hold `name`, which began at `began`; for recipes.
+    #[must_use]
+    pub fn report(&self, recipe: Recipe, name: Dir, began: Instant) -> TurnReport {
+        let turn = Turn { recipe, name, session: self.id().clone() };
+        TurnReport::new(self.0.coord.reporter().clone(), Arc::clone(&self.0.watched), turn, began)
+    }
+
     /// Fails if the session does not surely live.
     ///
     /// # Errors
@@ -218,6 +229,7 @@ impl Session {
     /// Safe: the session ends also if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         let driver = Arc::clone(&self.0.driver);
+        self.0.watched.closing();
         // Own task, so that a caller who goes away does not leave a half-closed session.
         self.0.coord.runtime().run(async move { driver.close().await }).await
     }
@@ -225,6 +237,7 @@ impl Session {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.watched.closing();
         self.driver.abandon();
     }
 }

@@ -23,7 +23,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(mut place: Place) -> Self {
         let coord = place.session().coord();
         let token = if planted(Bug::TokenOfSession) {
             // Ids of sessions do not grow with the revisions.
@@ -32,6 +32,7 @@ impl Hold {
         } else {
             coord.fencing_token(place.created())
         };
+        place.acquired(token);
         Self { place, token, entry_gone: AtomicBool::new(false) }
     }
 
@@ -129,10 +130,7 @@ impl Hold {
         let coord = self.session().coord().clone().with_freshness(Freshness::Latest);
         match coord.get(self.key()).await? {
             Some(entry) if entry.meta.created == self.place.created() => Ok(()),
-            _ => {
-                self.entry_gone.store(true, Ordering::Release);
-                Err(self.lost_error())
-            }
+            _ => Err(self.found_gone()),
         }
     }
 
@@ -170,10 +168,14 @@ impl Hold {
     /// Leaves the line and reports; goes on in the background if the future is dropped. Holds no more from here on.
     pub(crate) async fn release(&self) -> Result<()> {
         self.entry_gone.store(true, Ordering::Release);
+        self.place.released();
         self.place.leave().await
     }
 
-    fn lost_error(&self) -> Error {
+    /// The store showed that our entry is gone.
+    fn found_gone(&self) -> Error {
+        self.entry_gone.store(true, Ordering::Release);
+        self.place.lost();
         Error::new(ErrorKind::LockLost, "the lock is lost: its entry is gone from the store")
             .with_context("key", self.key())
     }
@@ -193,8 +195,7 @@ pub(crate) async fn commit_while(holds: &[&Hold], txn: Txn) -> Result<TxnOutcome
     match first.session().coord().commit(txn).await? {
         TxnOutcome::Rejected(Rejection { failed: Some(Failed::Check(at)), .. }) if at >= theirs => {
             let hold = holds.get(at - theirs).unwrap_or(first);
-            hold.entry_gone.store(true, Ordering::Release);
-            Err(hold.lost_error())
+            Err(hold.found_gone())
         }
         TxnOutcome::Rejected(rejection) if rejection.failed.is_none() => {
             // The store does not tell which condition failed: find out whether it was one of ours.

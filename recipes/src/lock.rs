@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Dir, IntoDir, Result, Session};
+use coord_api::{Dir, IntoDir, Result, Session, events::Recipe};
 
 use crate::{
     guard::guard,
@@ -51,7 +51,7 @@ impl Lock {
     /// # Errors
     /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
-        Ok(Self { line: Line::new(session, name, TAG)? })
+        Ok(Self { line: Line::new(session, name, TAG)?.told_as(Recipe::Lock) })
     }
 
     /// The directory of the lock.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, Error, ErrorKind, Freshness, IntoDir, Result, Seen, Session, Txn};
+use coord_api::{
+    Child, Dir, Error, ErrorKind, Freshness, IntoDir, Result, Seen, Session, Txn, events::Recipe,
+};
 
 use crate::planted::{Bug, planted};
 use crate::{
@@ -61,7 +63,9 @@ impl RwLock {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
         let dir = name.into_dir()?;
-        Ok(Self { read: Line::new(session, &dir, READ)?, write: Line::new(session, &dir, WRITE)? })
+        let read = Line::new(session, &dir, READ)?.told_as(Recipe::ReadLock);
+        let write = Line::new(session, &dir, WRITE)?.told_as(Recipe::WriteLock);
+        Ok(Self { read, write })
     }
 
     /// The directory of the lock.

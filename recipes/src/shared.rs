@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use coord_api::{Dir, Error, IntoDir, Result, Session};
+use coord_api::{Dir, Error, IntoDir, Result, Session, events::Recipe};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{
@@ -79,7 +79,11 @@ impl SharedLock {
     /// # Errors
     /// [`InvalidArgument`](coord_api::ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
-        Ok(Self { line: Line::new(session, name, TAG)?, turns: TURNS, queue: Arc::default() })
+        Ok(Self {
+            line: Line::new(session, name, TAG)?.told_as(Recipe::Lock),
+            turns: TURNS,
+            queue: Arc::default(),
+        })
     }
 
     /// The same lock, with another number of tasks that may use an entry before it goes back to the end of the line.

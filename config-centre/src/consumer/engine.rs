@@ -2,7 +2,7 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use coord_api::{Error, ErrorKind, Result};
+use coord_api::{Error, ErrorKind, Result, events::Event};
 use futures::future::select_all;
 use tokio::{sync::watch, time::Instant};
 
@@ -13,7 +13,7 @@ use super::{
     snapshot_file::SnapshotFile,
     source::{Found, Known, Source},
 };
-use crate::{Identity, Keyring, Layers, WallTime};
+use crate::{Generation, Identity, Keyring, Layers, WallTime};
 
 /// Makes of a configuration what the program wants, or refuses it.
 pub(super) type Build<V> = Arc<dyn Fn(&Configuration) -> Result<V> + Send + Sync>;
@@ -165,6 +165,11 @@ impl<V: Send + Sync + 'static> Engine<V> {
             state.applied = Some(applied);
             true
         });
+        let reporter = self.layers.top().coord().reporter();
+        for Running { namespace, generation, .. } in sealed.layers() {
+            let Some(generation) = generation.map(Generation::get) else { continue };
+            reporter.tell(|| Event::Configured { namespace: namespace.clone(), generation });
+        }
         Ok(())
     }
 

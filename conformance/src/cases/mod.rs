@@ -40,6 +40,8 @@ mod election_faults;
 mod election_order;
 mod election_runs;
 mod errors;
+mod events;
+mod events_faults;
 mod family;
 mod faults;
 mod holds;
@@ -85,7 +87,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 67] = [
+const GROUPS: [&[Case]; 69] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -153,6 +155,8 @@ const GROUPS: [&[Case]; 67] = [
     consumer_restart::CASES,
     consumer_transfer::CASES,
     consumer_refusals::CASES,
+    events::CASES,
+    events_faults::CASES,
 ];
 
 const COUNT: usize = {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coord_api::{Error, ErrorKind, FencingToken, IntoDir, Result, Session, kit::Backoff};
+use coord_api::{Error, ErrorKind, FencingToken, IntoDir, Result, Session, events::Recipe, kit::Backoff};
 use tokio::sync::watch;
 
 use super::{Election, Leadership, TAG, giveway};
@@ -215,7 +215,7 @@ impl Candidate {
 impl Inner {
     /// Stands once: `None` if we gave way to somebody behind us.
     async fn campaign(&self, session: &Session) -> Result<Option<Hold>> {
-        let line = Line::new(session, &self.election.dir, TAG)?;
+        let line = Line::new(session, &self.election.dir, TAG)?.told_as(Recipe::Leadership);
         let mut place = line.join(Bytes::from(self.id.clone())).await?;
         let (key, notes) = (place.key().clone(), self.election.notes()?);
         tokio::select! {

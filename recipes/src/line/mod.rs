@@ -17,7 +17,8 @@ mod stragglers;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, IntoDir, Lifetime, Result, Session, Tag};
+use coord_api::{Child, Dir, IntoDir, Lifetime, Result, Session, Tag, events::Recipe};
+use tokio::time::Instant;
 
 use crate::{Hold, dirs::own};
 
@@ -31,6 +32,8 @@ pub(crate) struct Line {
     session: Session,
     dir: Dir,
     tag: Tag,
+    /// As what those who listen hear of it; `None` for lines that only recipes know.
+    told_as: Option<Recipe>,
 }
 
 impl Line {
@@ -38,7 +41,12 @@ impl Line {
     pub(crate) fn new(session: &Session, name: impl IntoDir, tag: &'static str) -> Result<Self> {
         let dir = own(name, "this recipe needs a directory of its own, not the root")?;
         session.coord().warn_if_exclusion_is_weak();
-        Ok(Self { session: session.clone(), dir, tag: Tag::new(tag)? })
+        Ok(Self { session: session.clone(), dir, tag: Tag::new(tag)?, told_as: None })
+    }
+
+    /// The same, telling those who listen of each try.
+    pub(crate) fn told_as(self, recipe: Recipe) -> Self {
+        Self { told_as: Some(recipe), ..self }
     }
 
     pub(crate) const fn dir(&self) -> &Dir {
@@ -59,7 +67,12 @@ impl Line {
 
     /// The same under another tag, or to stay beyond the session.
     pub(crate) async fn join_as(&self, tag: Tag, value: Bytes, lifetime: Lifetime) -> Result<Place> {
-        place::join(&self.session, &self.dir, tag, value, lifetime).await
+        let began = Instant::now();
+        let mut place = place::join(&self.session, &self.dir, tag, value, lifetime).await?;
+        if let Some(recipe) = self.told_as {
+            place.tell(self.session.report(recipe, self.dir.clone(), began));
+        }
+        Ok(place)
     }
 
     /// Joins with an entry of this value and waits for the turn, however long.

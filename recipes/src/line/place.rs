@@ -12,8 +12,8 @@ use std::{
 
 use bytes::Bytes;
 use coord_api::{
-    Check, Coord, Dir, Entry, Error, ErrorKind, Freshness, Key, Lifetime, Listing, Nonce, OrderedCreate,
-    Result, Retry, Revision, Seen, Session, Tag, Txn, kit::Backoff,
+    Check, Coord, Dir, Entry, Error, ErrorKind, FencingToken, Freshness, Key, Lifetime, Listing, Nonce,
+    OrderedCreate, Result, Retry, Revision, Seen, Session, Tag, Txn, events::TurnReport, kit::Backoff,
 };
 
 use super::{Rule, Verdict, stragglers::sweep};
@@ -39,6 +39,8 @@ pub(crate) struct Place {
     nonce_to_sweep: Option<Nonce>,
     /// Cleared when somebody took over leaving.
     armed: AtomicBool,
+    /// For those who listen, where there may be some.
+    report: Option<Box<TurnReport>>,
 }
 
 /// Joins the line of `dir`.
@@ -73,7 +75,7 @@ async fn join_task(session: Session, mut request: OrderedCreate, caller: Weak<()
         if planted(Bug::FreshNonce) {
             request.nonce = coord.runtime().nonce();
         }
-        let error = match coord.backend().create_ordered(coord.context(), request.clone()).await {
+        let error = match coord.create_ordered(request.clone()).await {
             Ok(ordered) => {
                 return Ok(Place {
                     dir: request.dir,
@@ -83,6 +85,7 @@ async fn join_task(session: Session, mut request: OrderedCreate, caller: Weak<()
                     nonce_to_sweep: ambiguous.then_some(request.nonce),
                     session,
                     armed: AtomicBool::new(true),
+                    report: None,
                 });
             }
             Err(error) => error,
@@ -115,6 +118,32 @@ impl Place {
     /// The session that owns the entry.
     pub(crate) const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Tells by `report` what becomes of this place.
+    pub(crate) fn tell(&mut self, report: TurnReport) {
+        self.report = Some(Box::new(report));
+    }
+
+    /// It is our turn, and we hold with this token.
+    pub(crate) fn acquired(&mut self, token: FencingToken) {
+        if let Some(report) = &mut self.report {
+            report.acquired(token);
+        }
+    }
+
+    /// We give back what we hold.
+    pub(crate) fn released(&self) {
+        if let Some(report) = &self.report {
+            report.released();
+        }
+    }
+
+    /// What we hold is lost.
+    pub(crate) fn lost(&self) {
+        if let Some(report) = &self.report {
+            report.lost();
+        }
     }
 
     /// Asks the rule once.
@@ -185,7 +214,11 @@ impl Place {
     /// Safe: nothing is consumed; the place stays until it is dropped.
     pub(crate) async fn turn(&mut self, rule: &impl Rule) -> Result<()> {
         loop {
-            match self.verdict(rule).await? {
+            let verdict = self.verdict(rule).await?;
+            if let (Verdict::Behind(_) | Verdict::Until(_), Some(report)) = (&verdict, &mut self.report) {
+                report.waiting();
+            }
+            match verdict {
                 Verdict::Granted => return Ok(()),
                 Verdict::Behind(ahead) => {
                     self.wait_for(ahead.into_iter().map(Seen::Exists).collect()).await?

@@ -4,7 +4,7 @@ mod entry;
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
-use coord_api::{Dir, Error, ErrorKind, IntoDir, Result, Session};
+use coord_api::{Dir, Error, ErrorKind, IntoDir, Result, Session, events::Recipe};
 
 use self::entry::{Claim, End, Entries, Entry};
 use crate::{
@@ -56,7 +56,7 @@ impl ReentrantLock {
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the name is no directory, or the root.
     pub fn new(session: &Session, name: impl IntoDir) -> Result<Self> {
-        Ok(Self { line: Line::new(session, name, TAG)?, entries: Entries::default() })
+        Ok(Self { line: Line::new(session, name, TAG)?.told_as(Recipe::Lock), entries: Entries::default() })
     }
 
     /// The directory of the lock.

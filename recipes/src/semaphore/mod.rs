@@ -6,7 +6,7 @@ mod rule;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use coord_api::{Child, Dir, Error, ErrorKind, IntoDir, Lifetime, Result, Revision, Session};
+use coord_api::{Child, Dir, Error, ErrorKind, IntoDir, Lifetime, Result, Revision, Session, events::Recipe};
 
 use self::{
     limit::Limit,
@@ -64,7 +64,7 @@ impl Semaphore {
     /// Safe: the number may have been agreed on.
     pub async fn open(session: &Session, name: impl IntoDir, permits: u32) -> Result<Self> {
         let permits = at_least_one(permits)?;
-        let line = Line::new(session, name, LEASE)?;
+        let line = Line::new(session, name, LEASE)?.told_as(Recipe::Permit);
         let limit = Limit::agree(session, line.dir(), permits).await?;
         Ok(Self { line, limit: Arc::new(limit) })
     }

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use coord_api::Error;
+use coord_api::{
+    Error,
+    events::{Event, Reporter},
+};
 use coord_recipes::{Cache, CacheState};
 use tokio::{
     sync::{broadcast, watch},
@@ -27,6 +30,8 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     events: broadcast::Sender<DiscoveryEvent>,
     state: watch::Sender<DiscoveryState>,
+    service: String,
+    reporter: Reporter,
 }
 
 #[derive(Debug)]
@@ -49,6 +54,8 @@ impl Shared {
             inner: Mutex::new(Inner { view, cache, true_at, older: Duration::ZERO, file_problem: None }),
             events: broadcast::Sender::new(EVENTS_MAX),
             state: watch::Sender::new(DiscoveryState::Loading),
+            service: service.to_owned(),
+            reporter: registry.coord().reporter().clone(),
         }
     }
 
@@ -163,6 +170,10 @@ impl Shared {
         let after = inner.state();
         if before == DiscoveryState::Current || after == DiscoveryState::Current {
             (inner.true_at, inner.older) = (Instant::now(), Duration::ZERO);
+        }
+        if !told.is_empty() {
+            self.reporter
+                .tell(|| Event::Instances { service: self.service.clone(), count: inner.view.list().len() });
         }
         for event in told {
             // An error: nobody listens.
