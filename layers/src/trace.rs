@@ -4,39 +4,70 @@ use std::{future::Future, sync::Arc};
 
 use async_trait::async_trait;
 use coord_api::{
-    Backend, BackendInfo, Check, Dir, Entry, Key, Layer, Listing, Op, OpContext, Ordered, OrderedCreate,
-    Result, Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, WatchStream, kit::Runtime,
+    Backend, BackendInfo, Check, Dir, Entry, Host, Key, Layer, Listing, Op, OpContext, Ordered,
+    OrderedCreate, Result, Seen, SessionDriver, SessionOptions, Start, StoreUrl, Txn, TxnOutcome,
+    WatchStream, kit::Runtime,
 };
 use tracing::{Instrument, Level, Span, field};
 
 /// Wraps every call in a `tracing` span at DEBUG and tells in it how the call ended.
 ///
-/// The span is named `coord` and has the fields `coord.op`, `coord.backend`, `coord.key` (the key or directory; of a
-/// transaction the first) and `coord.session`. At the call's end one event carries `elapsed_us` and, if it failed, the
-/// error. Values are never shown. While nobody listens a call costs one look at the level.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TraceLayer(());
+/// The span is named `coord` and has the names of OpenTelemetry's conventions for clients of databases:
+/// `db.system.name`, `db.operation.name`, `db.namespace`, `server.address`, `server.port`, `error.type`. Ours are
+/// `coord.key` (the key or directory; of a transaction the first) and `coord.session`. At the call's end one event
+/// carries how long it took and, if it failed, the error. Values are never shown. While nobody listens a call costs one
+/// look at the level. The table of all fields is in `docs/observability.md`.
+#[derive(Clone, Debug, Default)]
+pub struct TraceLayer {
+    namespace: Option<Arc<str>>,
+    server: Option<Host>,
+}
 
 impl TraceLayer {
-    /// The layer.
+    /// The layer, for a store of which nothing is known but its kind.
     #[must_use]
     pub const fn new() -> Self {
-        Self(())
+        Self { namespace: None, server: None }
+    }
+
+    /// The layer for the store at `url`.
+    ///
+    /// `db.namespace` is the path of the URL. `server.address` and `server.port` are set where the URL names one host:
+    /// of several, nobody can say which one answers.
+    #[must_use]
+    pub fn of_store(url: &StoreUrl) -> Self {
+        let server = match url.hosts() {
+            [host] => Some(host.clone()),
+            _ => None,
+        };
+        let path = url.path();
+        Self { namespace: (!path.is_root()).then(|| path.as_str().into()), server }
     }
 }
 
 impl Layer for TraceLayer {
     fn apply(&self, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        let name = inner.info().name;
-        Arc::new(Traced { inner, name })
+        let system = system_name(inner.info().name);
+        Arc::new(Traced { inner, system, layer: self.clone() })
     }
 }
 
 #[derive(Debug)]
 struct Traced {
     inner: Arc<dyn Backend>,
-    /// The backend's name: asking for it each time would clone all of its facts.
-    name: &'static str,
+    /// Of the backend's facts: asking for them each time would clone all of them.
+    system: &'static str,
+    layer: TraceLayer,
+}
+
+/// The name of a kind of store in traces and metrics, from that of its backend: as OpenTelemetry's conventions have it,
+/// and for a backend of others what it calls itself.
+#[must_use]
+pub fn system_name(backend: &'static str) -> &'static str {
+    match backend {
+        "zk" => "zookeeper",
+        other => other,
+    }
 }
 
 fn on() -> bool {
@@ -47,8 +78,15 @@ impl Traced {
     fn span(&self, ctx: Option<&OpContext>, op: &'static str, about: Option<&str>) -> Span {
         tracing::debug_span!(
             "coord",
-            coord.op = op,
-            coord.backend = self.name,
+            otel.name = op,
+            otel.kind = "client",
+            otel.status_code = field::Empty,
+            db.system.name = self.system,
+            db.operation.name = op,
+            db.namespace = self.layer.namespace.as_deref(),
+            server.address = self.layer.server.as_ref().map(|host| host.name.as_str()),
+            server.port = self.layer.server.as_ref().and_then(|host| host.port),
+            "error.type" = field::Empty,
             coord.key = about,
             coord.session = ctx.and_then(|ctx| ctx.session.as_ref()).map(field::display),
         )
@@ -59,11 +97,19 @@ async fn told<T>(span: Span, call: impl Future<Output = Result<T>>) -> Result<T>
     async {
         let began = std::time::Instant::now();
         let result = call.await;
-        let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let duration = began.elapsed().as_secs_f64();
         match &result {
-            Ok(_) => tracing::debug!(elapsed_us, "done"),
+            Ok(_) => tracing::debug!(coord.duration = duration, "done"),
             Err(error) => {
-                tracing::debug!(elapsed_us, kind = error.kind().as_str(), outcome = ?error.outcome(), %error, "failed");
+                let kind = error.kind().as_str();
+                Span::current().record("error.type", kind).record("otel.status_code", "ERROR");
+                tracing::debug!(
+                    coord.duration = duration,
+                    "error.type" = kind,
+                    coord.outcome = ?error.outcome(),
+                    error.message = %error,
+                    "failed"
+                );
             }
         }
         result
