@@ -18,7 +18,7 @@ const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::
 ///
 /// The handle has the usual layers: arguments are checked before anything is sent, a call ends after
 /// `operation_timeout` (5s) with its retries, what was surely not applied is sent again, and `tracing` sees one span a
-/// call.
+/// call. With the feature `metrics`, calls and events are counted.
 ///
 /// ```
 /// # #[tokio::main]
@@ -116,11 +116,14 @@ pub async fn connect_through(registry: &Registry, config: &Config) -> Result<Coo
     time_limit(config, "connect_timeout")?;
     let timeout = time_limit(config, "operation_timeout")?.unwrap_or(OPERATION_TIMEOUT);
     let coord = registry.connect(config).await?;
-    Ok(coord
+    let coord = coord
         .layer(&TimeoutLayer::new(timeout))
         // The recipes send an ambiguous join again themselves, and must know that there was one.
         .layer(&RetryLayer::new(timeout).leave_ambiguous_joins())
-        .layer(&TraceLayer::new()))
+        .layer(&TraceLayer::of_store(config.url()));
+    #[cfg(feature = "metrics")]
+    let coord = coord_layers::metrics::measured(coord);
+    Ok(coord)
 }
 
 /// A time-out of the configuration, if it is one that can work.

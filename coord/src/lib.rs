@@ -45,6 +45,8 @@
 //! | `config-centre` | none: adds the module `config_centre` |
 //! | `registry` | none: services and their instances, in the module `registry` |
 //! | `tower` | none: adds to `registry` what tower balances over |
+//! | `metrics` | none: counts what handles do, for the `metrics` facade ([`layers`]) |
+//! | `prometheus` | none: adds the module `prometheus`, a page of these numbers |
 //! | `full` | all of them |
 //!
 //! # Finding your way
@@ -63,6 +65,7 @@
 //! | a share of the work for each | [`Partition`] |
 //! | a scheduled job once | [`RunOnce`] |
 //! | configuration that is published, rolled back, given to some first | `config_centre` (feature `config-centre`) |
+//! | to hear of lost sessions and locks, and of outages | [`Coord::events`], [`events`] |
 //! | to know whether a failed write was applied | [`Error::outcome`] |
 //! | to know what a store promises | [`Coord::info`], [`Guarantees`] |
 //! | a backend or a layer of your own | [`api`], [`layers`], [`connect_through`] |
@@ -70,6 +73,8 @@
 mod connect;
 #[cfg(doctest)]
 mod pages;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod schemes;
 
 #[cfg(feature = "memory")]
@@ -81,6 +86,7 @@ pub use coord_config_centre as config_centre;
 pub use coord_registry as registry;
 
 pub use coord_api as api;
+pub use coord_api::events;
 pub use coord_layers as layers;
 
 pub use coord_api::{

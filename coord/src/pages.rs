@@ -23,6 +23,10 @@ pages!(
     "testing.md",
 );
 
+#[cfg(feature = "prometheus")]
+#[doc = include_str!("../../docs/observability.md")]
+const _: () = ();
+
 #[cfg(feature = "config-centre")]
 #[doc = include_str!("../../docs/config-centre.md")]
 const _: () = ();

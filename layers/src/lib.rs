@@ -8,12 +8,13 @@
 //! | [`TimeoutLayer`] | ends a call by its deadline, and gives one to a call that has none |
 //! | [`RetryLayer`] | sends again what was surely not applied, within one deadline for the whole call |
 //! | [`TraceLayer`] | one `tracing` span a call, without values |
+//! | the module `metrics` (feature of that name) | numbers for the `metrics` facade |
 //! | [`ChaosLayer`] | faults on demand or by odds, for tests |
 //!
 //! # Order
 //!
 //! From the store outwards: checks and namespace (which [`Registry`](coord_api::Registry) puts on), chaos, timeout,
-//! retry, trace. The time-out is inside the retry so that it bounds each attempt; the trace is outside so that it shows
+//! retry, trace, metrics. The time-out is inside the retry so that it bounds each attempt; the trace is outside so that it shows
 //! one span for what the caller asked, however often it was sent.
 //!
 //! ```
@@ -29,6 +30,8 @@
 //! ```
 
 mod chaos;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod retry;
 mod timeout;
 mod trace;
@@ -41,7 +44,7 @@ use tokio::time::Instant;
 pub use chaos::{ChaosLayer, ChaosPlan, Gate, Method, Odds};
 pub use retry::RetryLayer;
 pub use timeout::TimeoutLayer;
-pub use trace::TraceLayer;
+pub use trace::{TraceLayer, system_name};
 
 /// How long a call may take, retries and all, unless the caller or the configuration says otherwise.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
