@@ -1,6 +1,6 @@
 //! The arguments.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use coord::{Dir, Key};
@@ -104,6 +104,11 @@ pub enum Command {
     Config(Box<ConfigArgs>),
     /// Register services and find them, also in the layouts of Curator and Dubbo
     Service(ServiceArgs),
+    /// Give out numbers of a store for Prometheus, at /metrics, until it is stopped
+    ///
+    /// Each time when it is asked it looks at the store: whether and how fast it answers, and what is in the directories
+    /// that are named. It writes nothing. Whoever can reach the address can read the page.
+    ServeMetrics(ServeMetricsArgs),
     /// Connect, and tell what the store is, what it promises, how fast it answers, and what is wrong
     Doctor,
     /// Measure get, put, a lock and the delay of a watch, for a few seconds
@@ -213,6 +218,20 @@ pub struct DirArgs {
     /// The directory
     #[arg(default_value = "/", value_parser = dir)]
     pub dir: String,
+}
+
+/// Arguments of `serve-metrics`.
+#[derive(Args, Debug)]
+pub struct ServeMetricsArgs {
+    /// The address to listen on; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
+    pub listen: SocketAddr,
+
+    /// A directory to tell of: its keys, sessions, and places in line; may be given several times
+    ///
+    /// All keys below are read each time: name small ones, such as those of locks and services.
+    #[arg(long = "dir", value_name = "DIR", value_parser = dir)]
+    pub dirs: Vec<String>,
 }
 
 /// Arguments of `watch`.

@@ -13,6 +13,7 @@ mod explain;
 mod generate;
 mod keys;
 mod lock;
+mod metrics;
 mod output;
 mod service;
 mod sessions;
@@ -27,6 +28,7 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
+pub use self::metrics::METRICS;
 pub use args::{Cli, Command, OnLost};
 pub use exit::{Failure, code};
 pub use output::Format;
@@ -90,6 +92,7 @@ async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure>
         Command::Copy(args) => Box::pin(copy::copy(&source, &mut out, *args)).await,
         Command::Config(args) => config::run(&source.connect().await?, &mut out, *args).await,
         Command::Service(args) => Box::pin(service::run(&source, &mut out, args)).await,
+        Command::ServeMetrics(args) => Box::pin(self::metrics::serve(&source, &mut out, args)).await,
         Command::Doctor => doctor::doctor(&source, &mut out).await,
         Command::Bench(args) => Box::pin(bench::bench(&source, &mut out, &args)).await,
         #[cfg(feature = "conformance")]

@@ -8,6 +8,7 @@ mod contract;
 mod faults;
 mod inspect;
 mod lab;
+mod metrics;
 mod service;
 mod store;
 mod terminal;
@@ -65,6 +66,7 @@ fn cases() -> Vec<Case> {
         inspect::a_transaction_is_applied_whole_or_tells_what_did_not_hold,
         inspect::explain_says_the_same_on_every_store,
         inspect::keys_are_copied_to_another_store_and_back,
+        metrics::a_store_is_seen_from_outside,
         config::a_namespace_is_published_followed_and_rolled_back,
         service::an_instance_is_there_as_long_as_its_command,
         service::told_to_stop_it_drains_first,
