@@ -1,6 +1,6 @@
 //! Revisions, entries and listings: what a store says about its keys.
 
-use std::fmt;
+use std::{fmt, num::ParseIntError, str::FromStr};
 
 use bytes::Bytes;
 
@@ -191,6 +191,8 @@ impl Listing {
 /// let after_the_move = FencingToken::new(1, Revision::new(12));
 /// assert!(after_the_move > before);
 /// assert_eq!(before.to_string(), "7000000");
+/// // As it came with a request, to who keeps the resource.
+/// assert_eq!("7000000".parse::<FencingToken>().ok(), Some(before));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u128);
@@ -206,6 +208,22 @@ impl FencingToken {
     #[must_use]
     pub const fn get(self) -> u128 {
         self.0
+    }
+}
+
+impl From<u128> for FencingToken {
+    /// The token that [`get`](FencingToken::get) gave as a number.
+    fn from(number: u128) -> Self {
+        Self(number)
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = ParseIntError;
+
+    /// Reads what `Display` writes, and what a command finds in `COORD_FENCING_TOKEN`.
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
     }
 }
 
