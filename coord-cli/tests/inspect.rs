@@ -240,3 +240,13 @@ async fn bench_measures_and_leaves_nothing() {
     }
     assert!(store.list("/").await.unwrap().children.is_empty());
 }
+
+#[cfg(feature = "conformance")]
+#[tokio::test]
+async fn the_suite_runs_on_the_store_of_the_url() {
+    let _store = open("suite").await;
+    let args = ["conformance", "--filter", "kv::an_absent_key_is_none", "-o", "plain"];
+    let (text, code) = coord("suite", &args).await;
+    assert!(code == 0 && text.starts_with("## Stores") && text.contains("1 passed, 0 failed"), "{text}");
+    assert_eq!(coord("suite?namespace=x", &args).await, (String::new(), 125));
+}

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -352,4 +352,31 @@ fn pages_and_completions_know_every_command() {
         folder.join("pages/new/coord-lock.1").exists()
             && folder.join("pages/new/coord-service-list.1").exists()
     );
+}
+
+/// A terminal hears how far a copy is, and nothing of that stays.
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_copy_tells_a_terminal_how_far_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    told(folder, &["--url", "sqlite:a.db", "put", "/a", "1"], 0);
+    for (term, heard) in [("xterm", true), ("dumb", false)] {
+        let pty = openpty(None, None).expect("a terminal");
+        let status = Command::new(env!("CARGO_BIN_EXE_coord"))
+            .args(["copy", "sqlite:a.db", &format!("sqlite:{term}.db")])
+            .env("TERM", term)
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .stderr(pty.slave)
+            .status();
+        assert!(status.expect("coord starts").success());
+        let mut said = Vec::new();
+        // Nobody has the other side open any more, which a terminal tells as an error behind what was written.
+        let _ = File::from(pty.master).read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        // What comes within a moment of the first is not told.
+        let shown = said.starts_with("\rreading names: 1\u{1b}[K") && said.ends_with("\r\u{1b}[K");
+        assert!(if heard { shown } else { said.is_empty() }, "{term}: {said:?}");
+    }
 }
