@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use coord_testbed::Kind;
 use serde::Serialize;
 
+use crate::run::{ChildArgs, Run};
+
 /// Benchmarks of coord on real servers that it starts itself
 #[derive(Debug, Parser)]
 #[command(name = "coord-benches", version)]
@@ -18,6 +20,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure what is promised about speed, against raw drivers and other locks
     Speed(Speed),
+    /// Measure the stores beside each other, and write results, a report and charts
+    Run(Run),
+    /// One process of a run (started by `run`)
+    #[command(hide = true)]
+    Child(ChildArgs),
     /// One process with many waiters on one lock; prints its memory (started by `speed`)
     #[command(hide = true)]
     Waiters(Waiters),

@@ -69,7 +69,7 @@ impl Reader {
     }
 }
 
-async fn ask(addr: SocketAddr, question: &str) -> Result<String> {
+pub(crate) async fn ask(addr: SocketAddr, question: &str) -> Result<String> {
     let mut stream = TcpStream::connect(addr).await?;
     stream.write_all(question.as_bytes()).await?;
     let mut answer = String::new();

@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use serde::Serialize;
 
-use crate::args::Speed;
+use crate::args::Data;
 
 /// What a reader must know to judge the figures.
 #[derive(Clone, Debug, Serialize)]
@@ -25,7 +25,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn gather(speed: &Speed) -> Facts {
+    pub(crate) fn gather(data: Data, pairs: usize) -> Facts {
         let first = |path: &str, key: &str, separator: char| {
             let text = fs::read_to_string(path).unwrap_or_default();
             let found = text.lines().find(|line| line.starts_with(key));
@@ -43,8 +43,8 @@ impl Facts {
             machine: format!("{cores} × {}, {memory}", first("/proc/cpuinfo", "model name", ':')),
             system: format!("{}, Linux {}", first("/etc/os-release", "PRETTY_NAME", '='), kernel.trim()),
             load_average: fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned(),
-            data: speed.data.name(),
-            pairs: speed.pairs(),
+            data: data.name(),
+            pairs,
             drivers: ["zookeeper-client", "etcd-client", "redis", "tokio"].map(locked).into(),
             servers: Vec::new(),
         }

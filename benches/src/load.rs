@@ -10,8 +10,9 @@ use std::{
 };
 
 use futures::future::{BoxFuture, try_join_all};
+use tokio::task::JoinHandle;
 
-use crate::{Result, stats::percentile};
+use crate::{Result, stats::Latency};
 
 /// An operation; told which task asks.
 pub(crate) type Op = Arc<dyn Fn(usize) -> BoxFuture<'static, Result<()>> + Send + Sync>;
@@ -30,9 +31,14 @@ pub(crate) struct Load {
 struct Phase {
     recording: AtomicBool,
     over: AtomicBool,
+    /// Whether an operation was recorded.
+    any: AtomicBool,
 }
 
-/// Runs `op` in `tasks` tasks: for `settle` unrecorded, then for `span`.
+/// How long at most is waited for the first operation.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs `op` in `tasks` tasks: for `settle` unrecorded, then for `span`, and longer until one operation was recorded.
 pub(crate) async fn run(op: &Op, tasks: usize, settle: Duration, span: Duration) -> Result<Load> {
     let phase = Arc::new(Phase::default());
     let workers: Vec<_> =
@@ -41,30 +47,42 @@ pub(crate) async fn run(op: &Op, tasks: usize, settle: Duration, span: Duration)
     let (began, used) = (Instant::now(), cpu_time());
     phase.recording.store(true, Ordering::Relaxed);
     tokio::time::sleep(span).await;
+    while !phase.any.load(Ordering::Relaxed)
+        && began.elapsed() < PATIENCE
+        && !workers.iter().any(JoinHandle::is_finished)
+    {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     phase.recording.store(false, Ordering::Relaxed);
     let (span, used) = (began.elapsed(), cpu_time().saturating_sub(used));
     phase.over.store(true, Ordering::Relaxed);
-    let mut all = Vec::new();
+    let mut all = Latency::default();
     for taken in try_join_all(workers).await? {
-        all.extend(taken?);
+        all.add(&taken?);
     }
-    let count = all.len() as f64;
+    if all.count() == 0 {
+        return Err(format!("no operation ended within {PATIENCE:?}").into());
+    }
+    let count = all.count() as f64;
     Ok(Load {
         ops_per_s: count / span.as_secs_f64(),
-        p50_ms: percentile(&mut all, 50) as f64 / 1000.0,
-        p99_ms: percentile(&mut all, 99) as f64 / 1000.0,
+        p50_ms: all.ms(0.5),
+        p99_ms: all.ms(0.99),
         cpu_us: used.as_secs_f64() * 1e6 / count.max(1.0),
     })
 }
 
-/// Microseconds of each operation that was recorded.
-async fn work(op: Op, task: usize, phase: Arc<Phase>) -> Result<Vec<u64>> {
-    let mut taken = Vec::with_capacity(4096);
+/// How long each operation took that was recorded.
+async fn work(op: Op, task: usize, phase: Arc<Phase>) -> Result<Latency> {
+    let mut taken = Latency::default();
     while !phase.over.load(Ordering::Relaxed) {
+        // A store in this process never makes the task wait: nobody else, and no timer, would get a turn.
+        tokio::task::coop::consume_budget().await;
         let began = Instant::now();
         op(task).await?;
         if phase.recording.load(Ordering::Relaxed) {
-            taken.push(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+            taken.record(began.elapsed());
+            phase.any.store(true, Ordering::Relaxed);
         }
     }
     Ok(taken)

@@ -1,6 +1,7 @@
 //! Benchmarks of coord on real servers that it starts itself, against raw drivers and other locks in one sitting.
 //!
-//! `coord-benches speed` measures what is promised about speed; see `docs/benchmarks/README.md`.
+//! `coord-benches speed` measures what is promised about speed, `coord-benches run` compares the stores; see
+//! `docs/benchmarks/README.md`.
 
 mod args;
 mod contest;
@@ -9,7 +10,9 @@ mod curator;
 mod facts;
 mod load;
 mod raw;
+mod raw_txn;
 mod report;
+mod run;
 mod stand;
 mod stats;
 mod suites;
@@ -40,7 +43,9 @@ fn main() -> ExitCode {
     let result = tokio::runtime::Runtime::new().map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
             match Cli::parse().command {
-                Command::Speed(speed) => run(&speed).await,
+                Command::Speed(speed) => speed_run(&speed).await,
+                Command::Run(args) => run::run(&args).await,
+                Command::Child(args) => run::child(&args).await.map(|()| true),
                 Command::Waiters(args) => say(&waiters::child(&args).await?).map(|()| true),
             }
         })
@@ -65,8 +70,8 @@ fn note(line: &str) {
 }
 
 /// Runs what was asked for; false if an exact promise is broken.
-async fn run(speed: &Speed) -> Result<bool> {
-    let mut report = Report::new(Facts::gather(speed));
+async fn speed_run(speed: &Speed) -> Result<bool> {
+    let mut report = Report::new(Facts::gather(speed.data, speed.pairs()));
     for (name, kind) in SERVERS {
         if speed.on(name) {
             let server = stand::start(kind, speed.data).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coord::Coord;
-use coord_testbed::{Kind, Provider, Server, ServerOptions};
+use coord_testbed::{Cluster, Kind, Provider, Server, ServerOptions};
 
 use crate::{Result, args::Data};
 
@@ -21,6 +21,12 @@ fn options(data: Data) -> ServerOptions {
 pub(crate) async fn start(kind: Kind, data: Data) -> Result<Server> {
     let provider = Provider::choose(kind).await?;
     Ok(Server::start(kind, &provider, options(data)).await?)
+}
+
+/// Three servers that form one.
+pub(crate) async fn start_three(kind: Kind, data: Data) -> Result<Cluster> {
+    let provider = Provider::choose(kind).await?;
+    Ok(Cluster::start_three(kind, &provider, options(data)).await?)
 }
 
 /// What "on disk" and "in memory" mean for this kind.

@@ -1,0 +1,51 @@
+//! The cost sheet: one line a call, the stores beside each other.
+
+use std::fmt::Write as _;
+
+use crate::{
+    run::{SuiteName, record::Row},
+    suites::cost::{OPERATIONS, REQUESTS, ROUND_TRIPS},
+};
+
+/// The sheet as Markdown; none if nothing was counted.
+pub(crate) fn sheet(rows: &[Row]) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.suite == SuiteName::Cost).collect();
+    let counted = |row: &&&Row| row.figure(REQUESTS).is_some();
+    let (mut calls, mut stores): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for row in &rows {
+        if !calls.contains(&row.at.as_str()) {
+            calls.push(&row.at);
+        }
+    }
+    for row in rows.iter().filter(counted) {
+        if !stores.contains(&row.backend.as_str()) {
+            stores.push(&row.backend);
+        }
+    }
+    if calls.is_empty() {
+        return None;
+    }
+    let mut out = String::from(
+        "# What each call costs\n\nCounted by `coord-benches run --suite cost`, and compared with this page by a test. \
+         Operations are calls of the `Backend` contract, and the same on every store. For the stores with a server: \
+         requests, and round trips that are waited for one after another. Nobody else works, and the call was made \
+         before: the first one in a directory also makes the directory on ZooKeeper. Renewals of sessions are not in \
+         it.\n\n| call | operations |",
+    );
+    stores.iter().for_each(|store| out += &format!(" {store}: requests | round trips |"));
+    let _ = write!(out, "\n|---|---|{}\n", "---|---|".repeat(stores.len()));
+    for call in calls {
+        let of = |row: &&&Row| row.at == call;
+        let operations = rows.iter().find(of).and_then(|row| row.figure(OPERATIONS));
+        let _ = write!(out, "| {call} | {} |", operations.map_or(f64::NAN, |found| found.median));
+        for store in &stores {
+            let row = rows.iter().filter(of).find(|row| row.backend == *store);
+            let cell = |name| row.and_then(|row| row.figure(name)).map(|found| found.median.to_string());
+            let (requests, trips) =
+                (cell(REQUESTS).unwrap_or_default(), cell(ROUND_TRIPS).unwrap_or_default());
+            let _ = write!(out, " {requests} | {trips} |");
+        }
+        out += "\n";
+    }
+    Some(out)
+}

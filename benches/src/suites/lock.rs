@@ -1,0 +1,273 @@
+//! Locks: a cycle that nobody contends, and many contenders, fair against naive.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use coord::{Coord, Key, Lifetime, Lock, Retry, Seen, Session};
+use futures::future::try_join_all;
+use tokio::sync::watch;
+
+use crate::{
+    Result,
+    run::{Chart, Part, Pen, Plan, Store, Work},
+    stats::Latency,
+};
+
+pub(crate) const PARTS: &[Part] = &[
+    Part {
+        name: "uncontended",
+        title: "A lock that nobody contends",
+        text: "One client takes the lock and gives it back, again and again. *Fair*: `Lock`. *Naive*: creates one \
+               ephemeral key and deletes it, as `SET NX` locks do: no line, and no fairness.",
+        at: "contenders",
+        charts: &[Chart::Bars("cycles/s")],
+    },
+    Part {
+        name: "contended",
+        title: "A lock that many contend",
+        text: "All contenders in one process, nothing done inside the lock; each of the first 64 has a session of its \
+               own, and more share these. *Fair*: `Lock`, which wakes one waiter a release. *Naive*: all try to create \
+               one key, and whoever fails waits until it is gone and tries again: the herd. Tries: attempts to create \
+               an entry, for each acquisition. Hand-off: from the call that gives back to the next holder's return. \
+               Most − fewest: acquisitions of the luckiest contender less those of the unluckiest.",
+        at: "contenders",
+        charts: &[
+            Chart::Lines("tries an acquisition"),
+            Chart::Lines("acquisitions/s"),
+            Chart::Lines("hand-off p99 ms"),
+        ],
+    },
+];
+
+/// Outlives any repetition, and renews rarely enough not to show in the counts.
+const TTL: Duration = Duration::from_secs(30);
+const SESSIONS_MAX: usize = 64;
+const SIDES: [(&str, Style); 2] = [("fair", Style::Fair), ("naive", Style::Naive)];
+
+#[derive(Clone, Copy, Debug)]
+enum Style {
+    Fair,
+    Naive,
+}
+
+/// What all contenders of one measurement tell.
+#[derive(Debug)]
+struct Race {
+    clock: Instant,
+    recording: AtomicBool,
+    inside: AtomicU64,
+    overlaps: AtomicU64,
+    tries: AtomicU64,
+    /// When the last holder began to give back, in nanoseconds; 0 once it was taken into account.
+    released: AtomicU64,
+    counts: Vec<AtomicU64>,
+    hand_offs: Mutex<Latency>,
+}
+
+impl Race {
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn tries(&self) {
+        if self.recording.load(Ordering::SeqCst) {
+            self.tries.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn entered(&self, me: usize) {
+        let now = self.now();
+        if self.inside.fetch_add(1, Ordering::SeqCst) != 0 {
+            self.overlaps.fetch_add(1, Ordering::SeqCst);
+        }
+        let released = self.released.swap(0, Ordering::SeqCst);
+        if self.recording.load(Ordering::SeqCst) {
+            self.counts[me].fetch_add(1, Ordering::SeqCst);
+            if released != 0 {
+                let mut taken = self.hand_offs.lock().unwrap_or_else(PoisonError::into_inner);
+                taken.record(Duration::from_nanos(now.saturating_sub(released)));
+            }
+        }
+    }
+
+    fn leaves(&self) {
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        self.released.store(self.now(), Ordering::SeqCst);
+    }
+}
+
+pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
+    let coord = store.open().await?;
+    for (side, style) in SIDES {
+        let figures = uncontended(&coord, style, plan.span(0.7)).await?;
+        pen.put("uncontended", side, 1, &figures);
+    }
+    for count in plan.pick(&[2, 8, 64, 256, 1000][..], &[2, 8][..]).iter().copied() {
+        for (side, style) in SIDES {
+            let figures = contended(store, &coord, style, count, plan).await?;
+            pen.put("contended", side, count, &figures);
+        }
+    }
+    Ok(coord.close().await?)
+}
+
+async fn uncontended(coord: &Coord, style: Style, span: Duration) -> Result<[(&'static str, f64); 3]> {
+    let session = coord.session(TTL).await?;
+    let lock = Lock::new(&session, "/lock/fair")?;
+    let key = Key::parse("/lock/naive")?;
+    let mut taken = Latency::default();
+    let mut began = None;
+    // The first cycle also makes the directory, on ZooKeeper: it does not count.
+    while began.is_none_or(|began: Instant| began.elapsed() < span) {
+        let cycle = Instant::now();
+        match style {
+            Style::Fair => lock.acquire().await?.release().await?,
+            Style::Naive => {
+                if session.coord().create(&key, "", Lifetime::Session).await?.is_none() {
+                    return Err("somebody else has the lock".into());
+                }
+                session.coord().delete(&key).await?;
+            }
+        }
+        match began {
+            Some(_) => taken.record(cycle.elapsed()),
+            None => began = Some(Instant::now()),
+        }
+    }
+    let seconds = began.map(|began| began.elapsed().as_secs_f64()).unwrap_or(f64::NAN);
+    session.close().await?;
+    Ok([("cycles/s", taken.count() as f64 / seconds), ("p50 ms", taken.ms(0.5)), ("p99 ms", taken.ms(0.99))])
+}
+
+async fn contended(
+    store: &Store,
+    coord: &Coord,
+    style: Style,
+    count: usize,
+    plan: Plan,
+) -> Result<Vec<(&'static str, f64)>> {
+    let mut sessions: Vec<Session> = Vec::new();
+    while sessions.len() < count.min(SESSIONS_MAX) {
+        let few = (count.min(SESSIONS_MAX) - sessions.len()).min(16);
+        sessions.extend(try_join_all((0..few).map(|_| coord.session(TTL))).await?);
+    }
+    let race = Arc::new(Race {
+        clock: Instant::now(),
+        recording: AtomicBool::new(false),
+        inside: AtomicU64::new(0),
+        overlaps: AtomicU64::new(0),
+        tries: AtomicU64::new(0),
+        released: AtomicU64::new(0),
+        counts: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        hand_offs: Mutex::default(),
+    });
+    let (ending, over) = watch::channel(false);
+    let contending: Vec<_> = (0..count)
+        .map(|me| {
+            let (session, race, over) =
+                (sessions[me % sessions.len()].clone(), Arc::clone(&race), over.clone());
+            tokio::spawn(contend(session, style, race, me, over))
+        })
+        .collect();
+    tokio::time::sleep(plan.span(0.3)).await;
+    let before = Work::read(store.server()).await;
+    race.recording.store(true, Ordering::SeqCst);
+    let began = Instant::now();
+    tokio::time::sleep(plan.span(1.0)).await;
+    // A smoke run, and a herd, may need longer for the first.
+    while race.counts.iter().all(|count| count.load(Ordering::SeqCst) == 0) && began.elapsed() < TTL {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    race.recording.store(false, Ordering::SeqCst);
+    let seconds = began.elapsed().as_secs_f64();
+    let after = Work::read(store.server()).await;
+    ending.send_replace(true);
+    for ended in try_join_all(contending).await? {
+        ended?;
+    }
+    for session in sessions {
+        session.close().await?;
+    }
+    let counts: Vec<u64> = race.counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    let all = counts.iter().sum::<u64>() as f64;
+    let spread = counts.iter().max().zip(counts.iter().min()).map_or(0, |(most, fewest)| most - fewest);
+    let hand_offs = race.hand_offs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut figures = vec![
+        ("acquisitions/s", all / seconds),
+        ("tries an acquisition", race.tries.load(Ordering::SeqCst) as f64 / all.max(1.0)),
+        ("hand-off p50 ms", hand_offs.ms(0.5)),
+        ("hand-off p99 ms", hand_offs.ms(0.99)),
+        ("most − fewest", spread as f64),
+        ("overlaps", race.overlaps.load(Ordering::SeqCst) as f64),
+    ];
+    figures.extend(after.each(before, all));
+    Ok(figures)
+}
+
+/// Takes the lock and gives it back until it is over. Whoever waits then goes away.
+async fn contend(
+    session: Session,
+    style: Style,
+    race: Arc<Race>,
+    me: usize,
+    mut over: watch::Receiver<bool>,
+) -> Result<()> {
+    let lock = Lock::new(&session, "/lock/fair")?;
+    let key = Key::parse("/lock/naive")?;
+    while !*over.borrow() {
+        // In memory nobody would make way otherwise.
+        tokio::task::coop::consume_budget().await;
+        match style {
+            Style::Fair => {
+                race.tries();
+                let guard = tokio::select! {
+                    guard = lock.acquire() => guard?,
+                    _ = over.wait_for(|over| *over) => return Ok(()),
+                };
+                race.entered(me);
+                race.leaves();
+                guard.release().await?;
+            }
+            Style::Naive => {
+                tokio::select! {
+                    taken = naive(&session, &key, &race, me) => taken?,
+                    _ = over.wait_for(|over| *over) => return Ok(()),
+                }
+                race.entered(me);
+                race.leaves();
+                while let Err(error) = session.coord().delete(&key).await {
+                    if error.retry() == Retry::Never {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Creates the key, whenever it is gone.
+async fn naive(session: &Session, key: &Key, race: &Race, me: usize) -> Result<()> {
+    let mine = me.to_string();
+    loop {
+        race.tries();
+        match session.coord().create(key, mine.clone(), Lifetime::Session).await {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => session.coord().wait(&Seen::Exists(key.clone())).await?,
+            Err(error) if error.retry() == Retry::Never => return Err(error.into()),
+            // The herd overloads its store. The key may have been created all the same.
+            Err(_) => {
+                if let Ok(Some(entry)) = session.coord().get(key).await
+                    && entry.value == mine
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

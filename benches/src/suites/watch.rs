@@ -1,0 +1,230 @@
+//! What one-shot and streaming watches see of updates, and when they have caught up.
+
+use std::time::{Duration, Instant};
+
+use coord::{Coord, Entry, Key, Revision, Seen, WatchEvent, WatchStream};
+use futures::{StreamExt, future::try_join_all};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::{
+    Result,
+    run::{Chart, Part, Pen, Plan, Store, Work},
+    stats::Latency,
+};
+
+pub(crate) const PARTS: &[Part] = &[
+    Part {
+        name: "burst",
+        title: "One-shot and streaming watches in a burst",
+        text: "One writer changes one key as fast as the store acknowledges; all watchers are in one process and share \
+               a handle. *One-shot* is `get`, `wait` until that is no longer true, and `get` again, as ZooKeeper's \
+               watches are used; *streaming* is `watch`. Seen: the part of the updates that a watcher got one by one, \
+               on average; the rest was coalesced, and the last always arrives. Caught up: from the last \
+               acknowledgement until the last watcher has the last value. Server requests and bytes are those of an \
+               update, with the write itself.",
+        at: "watchers",
+        charts: &[Chart::Lines("seen %"), Chart::Lines("caught up ms"), Chart::Lines("updates/s")],
+    },
+    Part {
+        name: "shared",
+        title: "One server watch for many watchers, or one each",
+        text: "Updates one after another, each sent when all watchers have the one before; a hundred streaming \
+               watchers (fewer in a smoke run). *Shared*: on one handle, so one watch at the server. *Separate*: a \
+               handle each. From the call that writes until the last watcher has the value.",
+        at: "watchers",
+        charts: &[Chart::Bars("p50 ms")],
+    },
+];
+
+const KEY: &str = "/watch/key";
+
+#[derive(Clone, Copy)]
+enum Style {
+    OneShot,
+    Streaming,
+}
+
+impl Style {
+    const ALL: [(&'static str, Style); 2] =
+        [("one-shot, re-armed", Style::OneShot), ("streaming", Style::Streaming)];
+}
+
+/// A watcher that will miss no later update.
+enum Armed {
+    OneShot(Coord, Revision),
+    Streaming(WatchStream),
+}
+
+pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
+    let writer = store.open().await?;
+    let watchers = store.open().await?;
+    let updates = plan.pick(500, 20);
+    for count in plan.pick(&[1, 100, 1000][..], &[1, 10][..]).iter().copied() {
+        for (side, style) in Style::ALL {
+            let figures = burst(store, &writer, &watchers, style, count, updates).await?;
+            pen.put("burst", side, count, &figures);
+        }
+    }
+    let (count, updates) = (plan.pick(100, 3), plan.pick(50, 5));
+    let figures = one_by_one(store, &writer, vec![watchers.clone(); count], updates).await?;
+    pen.put("shared", "shared", count, &figures);
+    let separate = open_some(store, count).await?;
+    let figures = one_by_one(store, &writer, separate.clone(), updates).await?;
+    pen.put("shared", "separate", count, &figures);
+    for coord in separate.into_iter().chain([writer, watchers]) {
+        coord.close().await?;
+    }
+    Ok(())
+}
+
+/// Handles of their own, a few at a time: servers take only so many new connections at once.
+async fn open_some(store: &Store, count: usize) -> Result<Vec<Coord>> {
+    let mut handles = Vec::with_capacity(count);
+    while handles.len() < count {
+        let few = (count - handles.len()).min(16);
+        handles.extend(try_join_all((0..few).map(|_| store.open())).await?);
+    }
+    Ok(handles)
+}
+
+async fn burst(
+    store: &Store,
+    writer: &Coord,
+    watchers: &Coord,
+    style: Style,
+    count: usize,
+    updates: u64,
+) -> Result<Vec<(&'static str, f64)>> {
+    writer.put(KEY, "0").await?;
+    let armed = try_join_all((0..count).map(|_| arm(watchers, style))).await?;
+    let watching: Vec<JoinHandle<Result<u64>>> =
+        armed.into_iter().map(|armed| tokio::spawn(follow(armed, updates, None))).collect();
+    let before = Work::read(store.server()).await;
+    let began = Instant::now();
+    for number in 1..=updates {
+        writer.put(KEY, number.to_string()).await?;
+    }
+    let written = began.elapsed();
+    let acknowledged = Instant::now();
+    let mut seen = 0;
+    for watcher in watching {
+        seen += watcher.await??;
+    }
+    let caught_up = acknowledged.elapsed();
+    let part = seen as f64 / (count as f64 * updates as f64);
+    let mut figures = vec![
+        ("seen %", 100.0 * part),
+        ("coalesced %", 100.0 * (1.0 - part)),
+        ("caught up ms", ms(caught_up)),
+        ("updates/s", updates as f64 / written.as_secs_f64()),
+    ];
+    figures.extend(Work::read(store.server()).await.each(before, updates as f64));
+    Ok(figures)
+}
+
+/// One update after another to a watcher on each of `handles`.
+async fn one_by_one(
+    store: &Store,
+    writer: &Coord,
+    handles: Vec<Coord>,
+    updates: u64,
+) -> Result<Vec<(&'static str, f64)>> {
+    writer.put(KEY, "0").await?;
+    let armed = try_join_all(handles.iter().map(|coord| arm(coord, Style::Streaming))).await?;
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let watching: Vec<_> =
+        armed.into_iter().map(|armed| tokio::spawn(follow(armed, updates, Some(told.clone())))).collect();
+    drop(told);
+    let before = Work::read(store.server()).await;
+    let mut taken = Latency::default();
+    for number in 1..=updates {
+        let began = Instant::now();
+        writer.put(KEY, number.to_string()).await?;
+        let mut behind = handles.len();
+        while behind > 0 {
+            match heard.recv().await {
+                Some(told) if told == number => behind -= 1,
+                // A snapshot told it before.
+                Some(_) => {}
+                None => return Err("a watch has ended".into()),
+            }
+        }
+        taken.record(began.elapsed());
+    }
+    for watcher in watching {
+        watcher.await??;
+    }
+    let mut figures = vec![("p50 ms", taken.ms(0.5)), ("p99 ms", taken.ms(0.99))];
+    figures.extend(Work::read(store.server()).await.each(before, updates as f64));
+    Ok(figures)
+}
+
+async fn arm(coord: &Coord, style: Style) -> Result<Armed> {
+    Ok(match style {
+        Style::OneShot => {
+            let entry = coord.get(KEY).await?.ok_or("the watched key is gone")?;
+            Armed::OneShot(coord.clone(), entry.meta.modified)
+        }
+        Style::Streaming => {
+            let mut changes = coord.watch("/watch").await?;
+            match changes.next().await {
+                Some(Ok(_)) => Armed::Streaming(changes),
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err("the watch has ended".into()),
+            }
+        }
+    })
+}
+
+/// Follows until the value `last`; how many updates it saw. Tells of each, if somebody wants to hear of it.
+async fn follow(armed: Armed, last: u64, told: Option<mpsc::UnboundedSender<u64>>) -> Result<u64> {
+    let mut seen = 0;
+    let mut reached = |number: u64| {
+        seen += 1;
+        if let Some(told) = &told {
+            // Nobody listens any more if the measurement has failed.
+            let _ = told.send(number);
+        }
+        (number >= last).then_some(seen)
+    };
+    match armed {
+        Armed::OneShot(coord, mut at) => {
+            let key = Key::parse(KEY)?;
+            loop {
+                coord.wait(&Seen::Value(key.clone(), at)).await?;
+                let entry = coord.get(&key).await?.ok_or("the watched key is gone")?;
+                // `wait` may return early.
+                if entry.meta.modified != at {
+                    at = entry.meta.modified;
+                    if let Some(seen) = reached(number(&entry)?) {
+                        return Ok(seen);
+                    }
+                }
+            }
+        }
+        Armed::Streaming(mut changes) => {
+            while let Some(event) = changes.next().await {
+                let entry = match event? {
+                    WatchEvent::Put(entry) => Some(entry),
+                    // After a gap: the newest value, and those between are lost.
+                    WatchEvent::Snapshot { entries, .. } => entries.into_iter().next(),
+                    _ => None,
+                };
+                if let Some(entry) = entry
+                    && let Some(seen) = reached(number(&entry)?)
+                {
+                    return Ok(seen);
+                }
+            }
+            Err("the watch has ended".into())
+        }
+    }
+}
+
+fn number(entry: &Entry) -> Result<u64> {
+    Ok(std::str::from_utf8(&entry.value)?.parse()?)
+}
+
+fn ms(taken: Duration) -> f64 {
+    taken.as_secs_f64() * 1e3
+}

@@ -1,0 +1,210 @@
+//! `coord-benches run`, as a user runs it: every suite works on every store, and what goes wrong is told.
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use coord_testbed::{Kind, Provider, Server, ServerOptions};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+/// The stores of the smoke run, with the variable that says where the server comes from.
+const BACKENDS: [(&str, Option<&str>); 5] = [
+    ("memory:", None),
+    ("sqlite:", None),
+    ("local:zookeeper", Some("COORD_TEST_ZK")),
+    ("local:etcd", Some("COORD_TEST_ETCD")),
+    ("local:redis", Some("COORD_TEST_REDIS")),
+];
+const SUITES: [&str; 8] = ["write", "watch", "overhead", "lock", "election", "registry", "footprint", "cost"];
+
+/// Those that were not left out deliberately.
+fn backends() -> Vec<&'static str> {
+    let is_off = |variable: &str| std::env::var(variable).is_ok_and(|value| value == "off");
+    let wanted = BACKENDS.into_iter().filter(|(_, variable)| !variable.is_some_and(is_off));
+    wanted.map(|(backend, _)| backend).collect()
+}
+
+fn run(out: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coord-benches"));
+    command.arg("run").args(args).arg("--out").arg(out);
+    command.output().expect("the program runs")
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn results(out: &Path) -> Value {
+    let text = std::fs::read(out.join("results.json")).expect("results are written");
+    serde_json::from_slice(&text).expect("results are JSON")
+}
+
+fn rows(results: &Value) -> &[Value] {
+    results["rows"].as_array().expect("rows")
+}
+
+fn temporary() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn every_suite_has_figures_on_every_store() {
+    let out = temporary();
+    let backends = backends();
+    let args: Vec<&str> =
+        ["--smoke", "--data", "memory", "--backend"].into_iter().chain(backends.clone()).collect();
+    let output = run(out.path(), &args);
+    assert!(output.status.success(), "{}", told(&output));
+    let results = results(out.path());
+    for backend in backends {
+        let name = backend.trim_end_matches(':').trim_start_matches("local:");
+        for suite in SUITES {
+            let of = |row: &&Value| row["suite"] == suite && row["backend"] == name;
+            let mut count = 0;
+            for figure in
+                rows(&results).iter().filter(of).flat_map(|row| row["figures"].as_array().expect("figures"))
+            {
+                let median = figure["sample"]["median"].as_f64();
+                assert!(median.is_some_and(f64::is_finite), "{suite} on {name}: {figure}");
+                count += 1;
+            }
+            assert!(count > 0, "{suite} on {name} has no figures");
+        }
+        let overlaps =
+            rows(&results).iter().filter(|row| row["part"] == "contended" && row["backend"] == name);
+        for row in overlaps {
+            let of = |figure: &&Value| figure["name"] == "overlaps";
+            let found = row["figures"].as_array().expect("figures").iter().find(of).expect("overlaps");
+            assert_eq!(found["sample"]["max"], 0.0, "two held the lock at once: {row}");
+        }
+    }
+    let report = std::fs::read_to_string(out.path().join("report.md")).expect("a report");
+    for chart in report.split("](charts/").skip(1).map(|rest| rest.split(')').next().expect("a name")) {
+        let drawing = std::fs::read_to_string(out.path().join("charts").join(chart)).expect(chart);
+        assert!(drawing.contains("<svg") && drawing.trim_end().ends_with("</svg>"), "{chart}");
+    }
+    assert!(report.contains("](charts/write-one-writes-s.svg)"), "{report}");
+}
+
+#[test]
+fn results_of_another_durability_are_not_mixed() {
+    let out = temporary();
+    let args = ["--smoke", "--suite", "write", "--backend", "sqlite:", "--data"];
+    assert!(run(out.path(), &[&args[..], &["memory"]].concat()).status.success());
+    let before = std::fs::read(out.path().join("results.json")).expect("results");
+
+    let output = run(out.path(), &[&args[..], &["disk"]].concat());
+    assert!(!output.status.success());
+    assert!(told(&output).contains("may not be mixed"), "{}", told(&output));
+    assert_eq!(std::fs::read(out.path().join("results.json")).expect("results"), before);
+
+    // The same again is no mixture, and replaces what was there.
+    let count = rows(&results(out.path())).len();
+    assert!(run(out.path(), &[&args[..], &["memory"]].concat()).status.success());
+    assert_eq!(rows(&results(out.path())).len(), count);
+}
+
+#[test]
+fn what_is_no_store_is_refused_before_anything_is_measured() {
+    let out = temporary();
+    for (backend, why) in [
+        ("local:postgres", "known: zookeeper"),
+        ("postgres://127.0.0.1/", "unknown scheme"),
+        ("etcd://127.0.0.1:1/app", "no path, please"),
+        ("nothing", "URL"),
+    ] {
+        let output = run(out.path(), &["--smoke", "--suite", "write", "--backend", "memory:", backend]);
+        assert!(!output.status.success(), "{backend}");
+        assert!(told(&output).contains(why), "{backend}: {}", told(&output));
+    }
+    assert!(!out.path().join("results.json").exists());
+}
+
+#[tokio::test]
+async fn a_server_that_dies_ends_the_run_with_what_was_measured() {
+    if std::env::var("COORD_TEST_REDIS").is_ok_and(|value| value == "off") {
+        return;
+    }
+    let provider = Provider::choose(Kind::Redis).await.expect("a provider");
+    if matches!(provider, Provider::Url(_)) {
+        // Somebody else's: not ours to kill.
+        return;
+    }
+    let mut server = Server::start(Kind::Redis, &provider, ServerOptions::new()).await.expect("a server");
+    let out = temporary();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_coord-benches"));
+    command.args([
+        "run",
+        "--smoke",
+        "--suite",
+        "write,lock",
+        "--repetitions",
+        "1000",
+        "--backend",
+        &server.url(),
+    ]);
+    let mut running = command
+        .arg("--out")
+        .arg(out.path())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(running.stderr.take().expect("piped")).lines();
+    let mut told = String::new();
+    while let Some(line) = lines.next_line().await.expect("text") {
+        told += &line;
+        // The first repetition is over.
+        if line.contains("2 of 1000") {
+            server.kill().await.expect("it dies");
+        }
+    }
+    let status = running.wait().await.expect("it ends");
+    assert!(!status.success(), "{told}");
+    assert!(told.contains("the run ends here: write on redis at "), "{told}");
+    let results = results(out.path());
+    assert!(!rows(&results).is_empty());
+    assert!(
+        results["left_out"][0].as_str().is_some_and(|why| why.contains("everything after this")),
+        "{results}"
+    );
+}
+
+/// Counts without noise: whoever changes them changes the page with them.
+#[test]
+fn the_cost_sheet_is_true() {
+    if backends().len() < BACKENDS.len() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks/costs.md");
+    let committed = std::fs::read_to_string(&page).expect("the committed sheet");
+    let args = [
+        "--suite",
+        "cost",
+        "--data",
+        "memory",
+        "--backend",
+        "memory:",
+        "local:zookeeper",
+        "local:etcd",
+        "local:redis",
+    ];
+    // A machine that stands still for a while makes a call look longer, never shorter.
+    for attempt in 1..=3 {
+        let out = temporary();
+        let output = run(out.path(), &args);
+        assert!(output.status.success(), "{}", told(&output));
+        let counted = std::fs::read_to_string(out.path().join("costs.md")).expect("a sheet");
+        if counted == committed {
+            return;
+        }
+        assert!(
+            attempt < 3,
+            "if this is as it should be, put it into {}:\n{counted}\nwhere there is now:\n{committed}",
+            page.display()
+        );
+    }
+}
