@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coord::{Coord, Key, Txn, Version};
+use coord::{Coord, Key, Txn};
 use coord_testbed::{Kind, Server};
 use etcd_client::{Compare, CompareOp, TxnOp};
+use futures::future::try_join_all;
 
 use crate::{Failure, Result, load::Op, raw::Side};
 
@@ -50,12 +51,13 @@ fn refused() -> Failure {
 
 /// Ours. `dir` is where its keys are.
 pub(crate) async fn ours(coord: &Coord, dir: &str, what: Conditional) -> Result<Op> {
-    let (mut keys, mut versions): (Vec<[Key; 2]>, Vec<Version>) = (Vec::new(), Vec::new());
+    let mut keys: Vec<[Key; 2]> = Vec::with_capacity(KEYS);
     for number in 0..KEYS {
         let pair = [Key::parse(&format!("{dir}/a{number}"))?, Key::parse(&format!("{dir}/b{number}"))?];
-        versions.push(coord.put(&pair[0], VALUE.as_slice()).await?.version);
         keys.push(pair);
     }
+    let written = try_join_all(keys.iter().map(|[key, _]| coord.put(key, VALUE.as_slice()))).await?;
+    let versions = written.into_iter().map(|written| written.version);
     let (coord, keys, shown): (_, Arc<[_]>, _) = (coord.clone(), keys.into(), shown(versions));
     Ok(match what {
         Conditional::CompareAndSet => op(move |task| {
@@ -92,18 +94,15 @@ async fn zookeeper(server: &Server, what: Conditional) -> Result<Side> {
     let client = zookeeper_client::Client::connect(&server.addr().to_string()).await?;
     let persistent = zookeeper_client::CreateMode::Persistent.with_acls(zookeeper_client::Acls::anyone_all());
     let path = |letter: &str, task: usize| format!("/raw-txn/{letter}{}", task % KEYS);
-    let all = (0..KEYS).flat_map(|number| [path("a", number), path("b", number)]);
-    for path in ["/raw-txn".to_owned()].into_iter().chain(all) {
-        match client.create(&path, &VALUE, &persistent).await {
-            Ok(_) | Err(zookeeper_client::Error::NodeExists) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let mut versions = Vec::with_capacity(KEYS);
-    for number in 0..KEYS {
-        versions.push(client.set_data(&path("a", number), &VALUE, None).await?.version);
-    }
-    let shown = shown(versions);
+    let create = async |path: String| match client.create(&path, &VALUE, &persistent).await {
+        Ok(_) | Err(zookeeper_client::Error::NodeExists) => Ok(()),
+        Err(error) => Err(error),
+    };
+    create("/raw-txn".to_owned()).await?;
+    try_join_all((0..KEYS).flat_map(|number| [path("a", number), path("b", number)]).map(create)).await?;
+    let write = async |path: String| client.set_data(&path, &VALUE, None).await;
+    let written = try_join_all((0..KEYS).map(|number| write(path("a", number)))).await?;
+    let shown = shown(written.into_iter().map(|stat| stat.version));
     Ok(match what {
         Conditional::CompareAndSet => Side {
             name: "zookeeper-client set_data of a version",

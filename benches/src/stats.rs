@@ -45,7 +45,10 @@ impl Latency {
     pub(crate) fn record(&mut self, taken: Duration) {
         // Longer than a u64 of nanoseconds does not happen.
         let nanos = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
-        self.0.saturating_record(nanos.max(1));
+        // Grows as far as needed; refused is only what no histogram could hold.
+        if self.0.record(nanos.max(1)).is_err() {
+            self.0.saturating_record(nanos);
+        }
     }
 
     pub(crate) fn add(&mut self, other: &Latency) {

@@ -4,12 +4,11 @@ use std::{ops::Range, path::Path};
 
 use plotters::{
     backend::SVGBackend,
-    chart::{ChartBuilder, SeriesLabelPosition},
+    chart::ChartBuilder,
     drawing::IntoDrawingArea,
-    element::{Circle, PathElement, Rectangle},
+    element::{Circle, DashedPathElement, PathElement, Rectangle, Text},
     prelude::IntoLogRange,
-    series::LineSeries,
-    style::{BLACK, Color, RGBColor, WHITE},
+    style::{BLACK, Color, IntoTextStyle, RGBColor, WHITE},
 };
 
 use crate::{
@@ -34,6 +33,10 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(90, 90, 90),
     RGBColor(170, 160, 0),
 ];
+/// Lengths of a dash and of the gap behind it, in pixels.
+const DASHES: [(i32, i32); 4] = [(1, 0), (7, 4), (2, 4), (14, 4)];
+/// Between two lines of a legend, in pixels.
+const LINE_HEIGHT: i32 = 18;
 
 /// A drawing that was made.
 #[derive(Debug)]
@@ -80,73 +83,114 @@ fn range(numbers: impl Iterator<Item = f64>) -> Option<Range<f64>> {
     (most > 0.0).then_some(least / 1.25..most * 1.25)
 }
 
-/// One line a store and side over what varies; false if there is nothing to draw.
-fn lines(file: &Path, part: &Part, figure: &str, rows: &[&Row]) -> Result<bool> {
-    let mut series: Vec<(String, Vec<(f64, &Sample)>)> = Vec::new();
+/// One line of a chart: a store has its colour, and a side its dashes.
+struct Line<'a> {
+    name: String,
+    colour: RGBColor,
+    dash: (i32, i32),
+    points: Vec<(f64, &'a Sample)>,
+}
+
+fn series<'a>(figure: &str, rows: &[&'a Row]) -> Vec<Line<'a>> {
+    let mut series: Vec<Line<'a>> = Vec::new();
+    let stores = distinct(rows.iter().map(|row| row.backend.as_str()));
     for row in rows {
         let (Some(x), Some(sample)) = (row.x, row.figure(figure)) else { continue };
-        if sample.median > 0.0 && sample.min > 0.0 && x > 0.0 {
-            let name = label(row, rows);
-            match series.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, points)) => points.push((x, sample)),
-                None => series.push((name, vec![(x, sample)])),
-            }
+        if sample.min <= 0.0 || x <= 0.0 {
+            continue;
         }
+        let name = label(row, rows);
+        if let Some(line) = series.iter_mut().find(|line| line.name == name) {
+            line.points.push((x, sample));
+            continue;
+        }
+        // Sides are numbered within their store: raw drivers have a name of their own on each.
+        let ours = rows.iter().filter(|other| other.backend == row.backend);
+        let side = position(&distinct(ours.map(|row| row.side.as_str())), &row.side);
+        let colour = COLOURS[position(&stores, &row.backend) % COLOURS.len()];
+        series.push(Line { name, colour, dash: DASHES[side % DASHES.len()], points: vec![(x, sample)] });
     }
-    let points = || series.iter().flat_map(|(_, points)| points);
+    series
+}
+
+/// One line a store and side over what varies; false if there is nothing to draw.
+fn lines(file: &Path, part: &Part, figure: &str, rows: &[&Row]) -> Result<bool> {
+    let series = series(figure, rows);
+    let points = || series.iter().flat_map(|line| &line.points);
     let (Some(xs), Some(ys)) =
         (range(points().map(|(x, _)| *x)), range(points().flat_map(|(_, sample)| [sample.min, sample.max])))
     else {
         return Ok(false);
     };
-    let root = SVGBackend::new(file, SIZE).into_drawing_area();
+    let height = SIZE.1.max(u32::try_from(series.len())?.saturating_mul(LINE_HEIGHT.unsigned_abs()) + 90);
+    let root = SVGBackend::new(file, (SIZE.0, height)).into_drawing_area();
     root.fill(&WHITE).map_err(broken)?;
-    let mut chart = ChartBuilder::on(&root)
+    let (plot, legend) = root.split_horizontally(SIZE.0 - 240);
+    let mut chart = ChartBuilder::on(&plot)
         .caption(part.title, ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(72)
-        .right_y_label_area_size(8)
         .build_cartesian_2d(xs.log_scale(), ys.log_scale())
         .map_err(broken)?;
     let (x_text, y_text) = (|x: &f64| short(*x), |y: &f64| short(*y));
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(part.at).y_desc(figure).x_label_formatter(&x_text).y_label_formatter(&y_text);
     mesh.light_line_style(BLACK.mix(0.05)).bold_line_style(BLACK.mix(0.12)).draw().map_err(broken)?;
-    for (index, (name, points)) in series.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        // The second round of colours has thinner lines.
-        let width = if index < COLOURS.len() { 2 } else { 1 };
-        let line = points.iter().map(|(x, sample)| (*x, sample.median));
-        let drawn = chart.draw_series(LineSeries::new(line, colour.stroke_width(width))).map_err(broken)?;
-        drawn
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(width)));
+    for (index, line) in series.iter().enumerate() {
+        let (colour, (dash, gap)) = (line.colour, line.dash);
+        let stroke = colour.stroke_width(2);
+        let medians: Vec<_> = line.points.iter().map(|(x, sample)| (*x, sample.median)).collect();
+        let y = 60 + LINE_HEIGHT * i32::try_from(index)?;
+        let sample = vec![(8, y), (32, y)];
+        if gap == 0 {
+            chart.draw_series([PathElement::new(medians, stroke)]).map_err(broken)?;
+            legend.draw(&PathElement::new(sample, stroke)).map_err(broken)?;
+        } else {
+            chart.draw_series([DashedPathElement::new(medians, dash, gap, stroke)]).map_err(broken)?;
+            legend.draw(&DashedPathElement::new(sample, dash, gap, stroke)).map_err(broken)?;
+        }
+        let font = ("sans-serif", 12).into_text_style(&legend);
+        legend.draw(&Text::new(line.name.clone(), (40, y - 6), font)).map_err(broken)?;
         let spread = |(x, sample): &(f64, &Sample)| {
             PathElement::new([(*x, sample.min), (*x, sample.max)], colour.mix(0.6).stroke_width(1))
         };
-        chart.draw_series(points.iter().map(spread)).map_err(broken)?;
+        chart.draw_series(line.points.iter().map(spread)).map_err(broken)?;
         let dot = |(x, sample): &(f64, &Sample)| Circle::new((*x, sample.median), 3, colour.filled());
-        chart.draw_series(points.iter().map(dot)).map_err(broken)?;
+        chart.draw_series(line.points.iter().map(dot)).map_err(broken)?;
     }
-    let mut legend = chart.configure_series_labels();
-    legend.position(SeriesLabelPosition::UpperRight).background_style(WHITE.mix(0.8));
-    legend.border_style(BLACK.mix(0.2)).draw().map_err(broken)?;
     root.present().map_err(broken)?;
     Ok(true)
 }
 
+/// Those that occur, in the order in which they come.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+fn position(names: &[&str], name: &str) -> usize {
+    names.iter().position(|known| *known == name).unwrap_or(0)
+}
+
 /// One bar a row, lying; false if there is nothing to draw.
 fn bars(file: &Path, part: &Part, figure: &str, rows: &[&Row]) -> Result<bool> {
-    let found: Vec<(String, &Sample)> = rows
+    let stores = distinct(rows.iter().map(|row| row.backend.as_str()));
+    let found: Vec<(String, RGBColor, &Sample)> = rows
         .iter()
         .filter_map(|row| {
             let at = if rows.iter().all(|other| other.at == row.at) { "" } else { row.at.as_str() };
-            Some((format!("{} {at}", label(row, rows)).trim_end().to_owned(), row.figure(figure)?))
+            let name = format!("{} {at}", label(row, rows)).trim_end().to_owned();
+            Some((name, COLOURS[position(&stores, &row.backend) % COLOURS.len()], row.figure(figure)?))
         })
-        .filter(|(_, sample)| sample.max.is_finite())
+        .filter(|(.., sample)| sample.max.is_finite())
         .collect();
-    let most = found.iter().map(|(_, sample)| sample.max).fold(0.0, f64::max);
+    let most = found.iter().map(|(.., sample)| sample.max).fold(0.0, f64::max);
     if most <= 0.0 {
         return Ok(false);
     }
@@ -163,9 +207,9 @@ fn bars(file: &Path, part: &Part, figure: &str, rows: &[&Row]) -> Result<bool> {
         .map_err(broken)?;
     let name = |y: &f64| {
         let whole = (y - y.round()).abs() < 0.01;
-        let of_row = |row: &(usize, &(String, &Sample))| (row.0 as f64 + 1.0 + y).abs() < 0.01;
+        let of_row = |row: &(usize, &(String, RGBColor, &Sample))| (row.0 as f64 + 1.0 + y).abs() < 0.01;
         let found = found.iter().enumerate().find(of_row).filter(|_| whole);
-        found.map(|(_, (name, _))| name.clone()).unwrap_or_default()
+        found.map(|(_, (name, ..))| name.clone()).unwrap_or_default()
     };
     let x_text = |x: &f64| short(*x);
     let mut mesh = chart.configure_mesh();
@@ -175,8 +219,8 @@ fn bars(file: &Path, part: &Part, figure: &str, rows: &[&Row]) -> Result<bool> {
         .bold_line_style(BLACK.mix(0.12))
         .draw()
         .map_err(broken)?;
-    for (index, (_, sample)) in found.iter().enumerate() {
-        let (y, colour) = (-(index as f64) - 1.0, COLOURS[0]);
+    for (index, (_, colour, sample)) in found.iter().enumerate() {
+        let y = -(index as f64) - 1.0;
         let bar = Rectangle::new([(0.0, y - 0.3), (sample.median, y + 0.3)], colour.mix(0.8).filled());
         chart.draw_series([bar]).map_err(broken)?;
         let spread = PathElement::new([(sample.min, y), (sample.max, y)], BLACK.stroke_width(1));

@@ -27,8 +27,9 @@ pub(crate) fn sheet(rows: &[Row]) -> Option<String> {
     }
     let mut out = String::from(
         "# What each call costs\n\nCounted by `coord-benches run --suite cost`, and compared with this page by a test. \
-         Operations are calls of the `Backend` contract, and the same on every store. For the stores with a server: \
-         requests, and round trips that are waited for one after another. Nobody else works, and the call was made \
+         Operations are calls of the `Backend` contract. For the stores with a server: requests, and round trips that are \
+         waited for one after another; requests that are sent together share one. Operations and requests are with what a \
+         call leaves to be done after it has returned, so they may be more. Nobody else works, and the call was made \
          before: the first one in a directory also makes the directory on ZooKeeper. Renewals of sessions are not in \
          it.\n\n| call | operations |",
     );

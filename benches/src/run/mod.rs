@@ -5,6 +5,7 @@ mod charts;
 mod child;
 mod costs;
 mod record;
+mod relay;
 mod report;
 mod store;
 mod work;
@@ -16,6 +17,7 @@ use crate::{Result, facts::Facts, note, suites};
 pub(crate) use args::{Plan, Run, SuiteName};
 pub(crate) use child::{ChildArgs, Running, Task, child};
 pub(crate) use record::{Chart, Part, Pen};
+pub(crate) use relay::Relay;
 pub(crate) use store::{NAMESPACE, Store};
 pub(crate) use work::Work;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use coord::{Config, Coord, Durability, StoreUrl, WatchEvent};
-use coord_testbed::{Cluster, Kind, Provider, Proxy, Server, ServerOptions};
+use coord_testbed::{Cluster, Kind, Provider, Server, ServerOptions};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::{Result, args::Data, stand};
+use crate::{Result, args::Data, run::Relay, stand};
 
 /// Everything that a run writes is below this, and is removed at its end.
 pub(crate) const NAMESPACE: &str = "/coord-benches";
@@ -179,9 +179,10 @@ impl Store {
         open_at(&self.url).await
     }
 
-    /// The same over a proxy before its server.
-    pub(crate) async fn open_through(&self, proxy: &Proxy) -> Result<Coord> {
-        open_at(&proxy.url()).await
+    /// The same over a relay before its server.
+    pub(crate) async fn open_through(&self, relay: &Relay) -> Result<Coord> {
+        let scheme = self.server().map_or("tcp", |server| server.kind().scheme());
+        open_at(&format!("{scheme}://{}", relay.addr())).await
     }
 
     /// The same without the layers of `coord::connect`.
