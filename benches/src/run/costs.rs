@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     run::{SuiteName, record::Row},
-    suites::cost::{OPERATIONS, REQUESTS, ROUND_TRIPS},
+    suites::cost::{OPERATIONS, REQUESTS, ROUND_TRIPS, WATCHING},
 };
 
 /// The sheet as Markdown; none if nothing was counted.
@@ -31,20 +31,21 @@ pub(crate) fn sheet(rows: &[Row]) -> Option<String> {
          waited for one after another; requests that are sent together share one. Operations and requests are with what a \
          call leaves to be done after it has returned, so they may be more. Nobody else works, and the call was made \
          before: the first one in a directory also makes the directory on ZooKeeper. Renewals of sessions are not in \
-         it.\n\n| call | operations |",
+         it. A star: the call begins or ends a watch or a wait, and what that sends varies; the report has what was counted.\n\n| call | operations |",
     );
     stores.iter().for_each(|store| out += &format!(" {store}: requests | round trips |"));
     let _ = write!(out, "\n|---|---|{}\n", "---|---|".repeat(stores.len()));
     for call in calls {
         let of = |row: &&&Row| row.at == call;
-        let operations = rows.iter().find(of).and_then(|row| row.figure(OPERATIONS));
-        let _ = write!(out, "| {call} | {} |", operations.map_or(f64::NAN, |found| found.median));
+        let cell = |row: Option<&&Row>, name| match row.and_then(|row| row.figure(name)) {
+            Some(_) if name != ROUND_TRIPS && WATCHING.contains(&call) => "*".to_owned(),
+            Some(found) => found.median.to_string(),
+            None => String::new(),
+        };
+        let _ = write!(out, "| {call} | {} |", cell(rows.iter().find(of), OPERATIONS));
         for store in &stores {
             let row = rows.iter().filter(of).find(|row| row.backend == *store);
-            let cell = |name| row.and_then(|row| row.figure(name)).map(|found| found.median.to_string());
-            let (requests, trips) =
-                (cell(REQUESTS).unwrap_or_default(), cell(ROUND_TRIPS).unwrap_or_default());
-            let _ = write!(out, " {requests} | {trips} |");
+            let _ = write!(out, " {} | {} |", cell(row, REQUESTS), cell(row, ROUND_TRIPS));
         }
         out += "\n";
     }

@@ -59,8 +59,10 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, bytes: Arc<AtomicU6
             let server = TcpStream::connect(upstream).await?;
             client.set_nodelay(true)?;
             server.set_nodelay(true)?;
-            let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-            tokio::try_join!(pass(from_client, to_server, &bytes), pass(from_server, to_client, &bytes)).map(drop)
+            let ((from_client, to_client), (from_server, to_server)) =
+                (client.into_split(), server.into_split());
+            tokio::try_join!(pass(from_client, to_server, &bytes), pass(from_server, to_client, &bytes))
+                .map(drop)
         });
         while links.try_join_next().is_some() {}
     }

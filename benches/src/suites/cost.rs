@@ -32,6 +32,16 @@ pub(crate) const OPERATIONS: &str = "operations";
 pub(crate) const REQUESTS: &str = "requests";
 pub(crate) const ROUND_TRIPS: &str = "round trips";
 
+/// Those that begin or end something that goes on in the background, a watch or a wait: when that sends what is not part
+/// of the call, and varies.
+pub(crate) const WATCHING: [&str; 5] = [
+    "Candidate::leadership",
+    "Leadership::resign",
+    "Registry::register",
+    "Registration::set_weight",
+    "Registration::close",
+];
+
 /// Renewals are seldom enough that one of two repetitions has none.
 const TTL: Duration = Duration::from_secs(40);
 const DELAY: Duration = Duration::from_millis(20);
@@ -252,6 +262,9 @@ fn content(cycle: u64, which: &str) -> Content {
 
 async fn keys(meter: &mut Meter<'_>, coord: &Coord) -> Result<()> {
     let key = Key::parse("/cost/keys/k")?;
+    // ZooKeeper's connection for calls without a session is made at the first of them.
+    coord.get(&key).await?;
+    meter.quiet().await;
     let written = meter.count("create", coord.create(&key, "x", Lifetime::Persistent)).await?;
     let version = written.ok_or("somebody else works in the store")?.version;
     meter.count("get", coord.get(&key)).await?;

@@ -104,7 +104,7 @@ impl Race {
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
     let coord = store.open().await?;
     for (side, style) in SIDES {
-        let figures = uncontended(&coord, style, plan.span(0.7)).await?;
+        let figures = uncontended(&coord, style, plan.span(0.5)).await?;
         pen.put("uncontended", side, 1, &figures);
     }
     for count in plan.pick(&[2, 8, 64, 256, 1000][..], &[2, 8][..]).iter().copied() {
@@ -174,11 +174,11 @@ async fn contended(
             tokio::spawn(contend(session, style, race, me, over))
         })
         .collect();
-    tokio::time::sleep(plan.span(0.3)).await;
+    tokio::time::sleep(plan.span(0.2)).await;
     let before = Work::read(store.server()).await;
     race.recording.store(true, Ordering::SeqCst);
     let began = Instant::now();
-    tokio::time::sleep(plan.span(1.0)).await;
+    tokio::time::sleep(plan.span(0.6)).await;
     // A smoke run, and a herd, may need longer for the first.
     while race.counts.iter().all(|count| count.load(Ordering::SeqCst) == 0) && began.elapsed() < TTL {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -67,7 +67,7 @@ pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> 
         for tasks in plan.pick(&[1, 16, 64, 256][..], &[1, 16][..]).iter().copied() {
             let mut ours: Option<Load> = None;
             for side in &sides {
-                let load = load::run(&side.op, tasks, plan.settle(), plan.span(0.3)).await?;
+                let load = load::run(&side.op, tasks, plan.settle() / 2, plan.span(0.2)).await?;
                 let mut figures = vec![
                     ("ops/s", load.ops_per_s),
                     ("p50 ms", load.p50_ms),

@@ -16,7 +16,7 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "burst",
         title: "One-shot and streaming watches in a burst",
-        text: "One writer changes one key as fast as the store acknowledges; all watchers are in one process and share \
+        text: "One writer changes one key as fast as the store acknowledges, for a second and at most 2,000 times; all watchers are in one process and share \
                a handle. *One-shot* is `get`, `wait` until that is no longer true, and `get` again, as ZooKeeper's \
                watches are used; *streaming* is `watch`. Seen: the part of the updates that a watcher got one by one, \
                on average; the rest was coalesced, and the last always arrives. Caught up: from the last \
@@ -37,6 +37,8 @@ pub(crate) const PARTS: &[Part] = &[
 ];
 
 const KEY: &str = "/watch/key";
+/// Behind the number of the last update.
+const LAST: char = '!';
 
 #[derive(Clone, Copy)]
 enum Style {
@@ -58,10 +60,10 @@ enum Armed {
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
     let writer = store.open().await?;
     let watchers = store.open().await?;
-    let updates = plan.pick(500, 20);
+    let most = plan.pick(2000, 20);
     for count in plan.pick(&[1, 100, 1000][..], &[1, 10][..]).iter().copied() {
         for (side, style) in Style::ALL {
-            let figures = burst(store, &writer, &watchers, style, count, updates).await?;
+            let figures = burst(store, &writer, &watchers, style, (count, most), plan.span(1.0)).await?;
             pen.put("burst", side, count, &figures);
         }
     }
@@ -92,18 +94,22 @@ async fn burst(
     writer: &Coord,
     watchers: &Coord,
     style: Style,
-    count: usize,
-    updates: u64,
+    (count, most): (usize, u64),
+    span: Duration,
 ) -> Result<Vec<(&'static str, f64)>> {
     writer.put(KEY, "0").await?;
     let armed = try_join_all((0..count).map(|_| arm(watchers, style))).await?;
     let watching: Vec<JoinHandle<Result<u64>>> =
-        armed.into_iter().map(|armed| tokio::spawn(follow(armed, updates, None))).collect();
+        armed.into_iter().map(|armed| tokio::spawn(follow(armed, None))).collect();
     let before = Work::read(store.server()).await;
     let began = Instant::now();
-    for number in 1..=updates {
-        writer.put(KEY, number.to_string()).await?;
+    let mut updates = 0;
+    while began.elapsed() < span && updates + 1 < most {
+        updates += 1;
+        writer.put(KEY, updates.to_string()).await?;
     }
+    updates += 1;
+    writer.put(KEY, last(updates)).await?;
     let written = began.elapsed();
     let acknowledged = Instant::now();
     let mut seen = 0;
@@ -133,13 +139,14 @@ async fn one_by_one(
     let armed = try_join_all(handles.iter().map(|coord| arm(coord, Style::Streaming))).await?;
     let (told, mut heard) = mpsc::unbounded_channel();
     let watching: Vec<_> =
-        armed.into_iter().map(|armed| tokio::spawn(follow(armed, updates, Some(told.clone())))).collect();
+        armed.into_iter().map(|armed| tokio::spawn(follow(armed, Some(told.clone())))).collect();
     drop(told);
     let before = Work::read(store.server()).await;
     let mut taken = Latency::default();
     for number in 1..=updates {
         let began = Instant::now();
-        writer.put(KEY, number.to_string()).await?;
+        let value = if number == updates { last(number) } else { number.to_string() };
+        writer.put(KEY, value).await?;
         let mut behind = handles.len();
         while behind > 0 {
             match heard.recv().await {
@@ -176,16 +183,23 @@ async fn arm(coord: &Coord, style: Style) -> Result<Armed> {
     })
 }
 
-/// Follows until the value `last`; how many updates it saw. Tells of each, if somebody wants to hear of it.
-async fn follow(armed: Armed, last: u64, told: Option<mpsc::UnboundedSender<u64>>) -> Result<u64> {
+/// The value of the last update, by which watchers know that it is.
+fn last(number: u64) -> String {
+    format!("{number}{LAST}")
+}
+
+/// Follows until the last value; how many updates it saw. Tells of each, if somebody wants to hear of it.
+async fn follow(armed: Armed, told: Option<mpsc::UnboundedSender<u64>>) -> Result<u64> {
     let mut seen = 0;
-    let mut reached = |number: u64| {
+    let mut reached = |entry: &Entry| -> Result<Option<u64>> {
+        let text = std::str::from_utf8(&entry.value)?;
+        let number = text.trim_end_matches(LAST);
         seen += 1;
         if let Some(told) = &told {
             // Nobody listens any more if the measurement has failed.
-            let _ = told.send(number);
+            let _ = told.send(number.parse()?);
         }
-        (number >= last).then_some(seen)
+        Ok((number != text).then_some(seen))
     };
     match armed {
         Armed::OneShot(coord, mut at) => {
@@ -196,7 +210,7 @@ async fn follow(armed: Armed, last: u64, told: Option<mpsc::UnboundedSender<u64>
                 // `wait` may return early.
                 if entry.meta.modified != at {
                     at = entry.meta.modified;
-                    if let Some(seen) = reached(number(&entry)?) {
+                    if let Some(seen) = reached(&entry)? {
                         return Ok(seen);
                     }
                 }
@@ -211,7 +225,7 @@ async fn follow(armed: Armed, last: u64, told: Option<mpsc::UnboundedSender<u64>
                     _ => None,
                 };
                 if let Some(entry) = entry
-                    && let Some(seen) = reached(number(&entry)?)
+                    && let Some(seen) = reached(&entry)?
                 {
                     return Ok(seen);
                 }
@@ -219,10 +233,6 @@ async fn follow(armed: Armed, last: u64, told: Option<mpsc::UnboundedSender<u64>
             Err("the watch has ended".into())
         }
     }
-}
-
-fn number(entry: &Entry) -> Result<u64> {
-    Ok(std::str::from_utf8(&entry.value)?.parse()?)
 }
 
 fn ms(taken: Duration) -> f64 {

@@ -44,7 +44,7 @@ pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> 
                 let (coord, keys, value) = (coord.clone(), Arc::clone(&keys), value.clone());
                 Box::pin(async move { Ok(coord.put(&keys[task % TASKS], value).await.map(drop)?) })
             });
-            let load = load::run(&op, tasks, plan.settle(), plan.span(0.7)).await?;
+            let load = load::run(&op, tasks, plan.settle(), plan.span(0.5)).await?;
             let figures = [
                 ("writes/s", load.ops_per_s),
                 ("MB/s", load.ops_per_s * size as f64 / 1e6),
