@@ -99,7 +99,7 @@ impl Run {
 
     pub(crate) fn plan(&self) -> Plan {
         let repetitions = self.repetitions.unwrap_or(if self.smoke { 1 } else { 3 }).max(1);
-        Plan { smoke: self.smoke, scale: self.scale, repetitions }
+        Plan { smoke: self.smoke, scale: self.scale, repetitions, is_first: true }
     }
 }
 
@@ -108,10 +108,17 @@ impl Run {
 pub(crate) struct Plan {
     pub(crate) smoke: bool,
     pub(crate) repetitions: usize,
+    /// Whether this is the first repetition: what takes long is done in it only.
+    pub(crate) is_first: bool,
     scale: f64,
 }
 
 impl Plan {
+    /// The plan of one repetition, counted from 1.
+    pub(crate) fn of(self, repetition: usize) -> Plan {
+        Plan { is_first: repetition == 1, ..self }
+    }
+
     /// What it is usually, or in a smoke run.
     pub(crate) fn pick<T>(self, usual: T, smoke: T) -> T {
         if self.smoke { smoke } else { usual }

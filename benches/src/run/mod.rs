@@ -33,10 +33,13 @@ pub(crate) async fn run(args: &Run) -> Result<bool> {
     }
     let outcome = on_stores(args, plan, &suites, &stores).await;
     for store in stores {
-        // Data of others is not left with ours in it; what was started goes as a whole.
-        let cleared = if outcome.is_ok() { store.clear().await } else { Ok(()) };
-        let stopped = store.stop().await;
-        cleared.and(stopped)?;
+        let name = store.name().to_owned();
+        // What was started goes as a whole; what belongs to others is left as it was.
+        for ended in [store.clear().await, store.stop().await] {
+            if let Err(error) = ended {
+                note(&format!("{name}: cleaning up: {error}"));
+            }
+        }
     }
     outcome
 }
@@ -98,6 +101,7 @@ async fn measure(
     for suite in suites {
         let repetitions = if suite.repeats() { plan.repetitions } else { 1 };
         for repetition in 1..=repetitions {
+            let plan = plan.of(repetition);
             for store in stores {
                 if refused.iter().any(|(refused, name, _)| refused == suite && *name == store.name()) {
                     continue;
@@ -107,6 +111,7 @@ async fn measure(
                 let told = tokio::select! {
                     done = suites::repetition(*suite, store, plan, &mut pen) => done,
                     died = store.dies() => died,
+                    _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
                 };
                 told.map_err(|error| format!("{} on {}: {error}", suite.name(), store.name()))?;
                 store.clear().await?;

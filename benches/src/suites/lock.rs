@@ -107,7 +107,7 @@ pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> 
         let figures = uncontended(&coord, style, plan.span(0.5)).await?;
         pen.put("uncontended", side, 1, &figures);
     }
-    for count in plan.pick(&[2, 8, 64, 256, 1000][..], &[2, 8][..]).iter().copied() {
+    for count in plan.pick(&[2, 8, 64, 1000][..], &[2, 8][..]).iter().copied() {
         for (side, style) in SIDES {
             let figures = contended(store, &coord, style, count, plan).await?;
             pen.put("contended", side, count, &figures);

@@ -28,7 +28,7 @@ pub(crate) const PARTS: &[Part] = &[
     },
 ];
 
-const SIZES: [usize; 5] = [100, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
+const SIZES: [usize; 4] = [100, 1 << 10, 10 << 10, 64 << 10];
 const TASKS: usize = 64;
 
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
