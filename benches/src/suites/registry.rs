@@ -53,7 +53,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
     let most = if plan.is_first { 10_000 } else { 1000 };
-    for count in plan.pick(&[100, 1000, 10_000][..], &[20][..]).iter().copied().filter(|count| *count <= most) {
+    for count in plan.pick(&[100, 1000, 10_000][..], &[20][..]).iter().copied().filter(|count| *count <= most)
+    {
         bulk(store, plan, pen, count).await?;
     }
     config(store, plan, pen).await
