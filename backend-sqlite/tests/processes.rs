@@ -25,6 +25,10 @@ const ROLE: &str = "SQLITE_TEST_ROLE";
 const FILE: &str = "SQLITE_TEST_FILE";
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often a writer is killed, in so many lanes at once.
+const KILLS: u64 = 1000;
+const LANES: u64 = 4;
+
 fn main() -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if let Ok(role) = env::var(ROLE) {
@@ -33,7 +37,10 @@ fn main() -> ExitCode {
     }
     let handle = runtime.handle().clone();
     let tests = [
-        ("killed_writers_leave_a_whole_store_with_all_they_were_told", test(&handle, killed_writers)),
+        (
+            "a_thousand_killed_writers_leave_a_whole_store_with_all_they_were_told",
+            test(&handle, killed_writers),
+        ),
         ("keys_of_a_killed_process_go_after_the_ttl", test(&handle, killed_owner)),
         ("a_frozen_process_knows_on_waking_that_its_session_is_over", test(&handle, frozen_owner)),
         ("a_process_that_stands_still_while_writing_holds_up_writers_only", test(&handle, frozen_writer)),
@@ -67,8 +74,10 @@ async fn open(file: &Path) -> Result<Coord> {
 
 async fn play(role: &str) {
     let file = PathBuf::from(env::var_os(FILE).expect("a file"));
+    if let Some(lane) = role.strip_prefix("write ") {
+        return write(&file, lane).await;
+    }
     match role {
-        "write" => write(&file).await,
         "own" => own(&file).await,
         "stand" => stand(&file).await,
         "fill" => fill(&file).await,
@@ -81,19 +90,21 @@ async fn play(role: &str) {
 }
 
 /// Writes pairs for ever, and says each that was acknowledged.
-async fn write(file: &Path) {
+async fn write(file: &Path, lane: &str) {
     let coord = open(file).await.expect("opened");
     let session = coord.session(Duration::from_secs(30)).await.expect("a session");
-    let mut number = match coord.get("/pair/a").await.expect("read") {
+    let mut number = match coord.get(format!("/pair/{lane}/a")).await.expect("read") {
         Some(entry) => String::from_utf8_lossy(&entry.value).parse::<u64>().expect("a number"),
         None => 0,
     };
     loop {
         number += 1;
         let value = number.to_string();
-        let pair = Txn::new().put("/pair/a", value.clone()).put("/pair/b", value.clone());
+        let pair = Txn::new()
+            .put(format!("/pair/{lane}/a"), value.clone())
+            .put(format!("/pair/{lane}/b"), value.clone());
         let done = session.coord().commit(pair).await.expect("committed").committed().expect("no condition");
-        let name = format!("/members/{value}");
+        let name = format!("/members/{lane}-{value}");
         session.coord().create(name, "", Lifetime::Session).await.expect("created").expect("new");
         println!("{number} {}", done.revision().expect("it wrote").get());
     }
@@ -200,30 +211,49 @@ fn said(line: &str) -> Option<(u64, u64)> {
     Some((number.parse().ok()?, revision.parse().ok()?))
 }
 
+/// Kills writers a thousand times, several lanes of them at once, each at another point of its work.
 async fn killed_writers(file: PathBuf) {
-    let reader = open(&file).await.expect("opened");
+    let _first = open(&file).await.expect("opened");
+    let handle = tokio::runtime::Handle::current();
+    let lanes: Vec<_> = (0..LANES)
+        .map(|lane| {
+            let (handle, file) = (handle.clone(), file.clone());
+            // On a thread: it waits for the output of processes.
+            tokio::task::spawn_blocking(move || handle.block_on(kill_and_look(lane, &file)))
+        })
+        .collect();
+    for lane in lanes {
+        lane.await.expect("all is there");
+    }
+    ensure_whole(&file);
+}
+
+async fn kill_and_look(lane: u64, file: &Path) {
+    let reader = open(file).await.expect("opened");
     let (mut told, mut revision) = (0, 0);
-    for round in 0..25 {
-        let mut writer = Other::start("write", &file);
-        // At another point of its work each time.
-        for _ in 0..=round % 5 {
+    for round in 0..KILLS / LANES {
+        let mut writer = Other::start(&format!("write {lane}"), file);
+        for _ in 0..=round % 3 {
             (told, revision) = said(&writer.line()).expect("a number");
         }
-        tokio::time::sleep(Duration::from_micros(700 * round)).await;
+        // Anywhere in the next writes: the primes spread the moments.
+        tokio::time::sleep(Duration::from_micros((round * 7919 + lane * 1543) % 6007)).await;
         // The last line may be cut: that was not told to the end.
         if let Some(last) = writer.kill().iter().filter_map(|line| said(line)).next_back() {
             assert!(last.0 > told && last.1 > revision, "{last:?} after {told} {revision}");
             (told, revision) = last;
         }
-        let get = async |key: &str| reader.get(key).await.expect("read").expect("there");
-        let (a, b) = (get("/pair/a").await, get("/pair/b").await);
+        let get = async |key: String| reader.get(key).await.expect("read").expect("there");
+        let (a, b) = (get(format!("/pair/{lane}/a")).await, get(format!("/pair/{lane}/b")).await);
         let number: u64 = String::from_utf8_lossy(&a.value).parse().expect("a number");
         assert!(number >= told && a.meta.modified.get() >= revision, "{number} of {told} that were told");
         assert_eq!((&a.value, a.meta.modified), (&b.value, b.meta.modified), "half of a transaction");
         assert!(reader.put("/alive", "").await.expect("written").revision.get() > revision);
-        ensure_whole(&file);
+        if round % 50 == 0 {
+            ensure_whole(file);
+        }
     }
-    assert!(told >= 25, "the writers wrote nothing");
+    assert!(told >= KILLS / LANES, "the writers wrote nothing");
 }
 
 async fn killed_owner(file: PathBuf) {
