@@ -1,8 +1,8 @@
 //! The arguments.
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use coord::{Dir, Key};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     explain::ExplainArgs,
     generate::{CompletionsArgs, ManArgs},
     output::Format,
+    run::args::{BarrierArgs, ElectArgs, LockArgs, OnceArgs, SemaphoreArgs},
     service::args::ServiceArgs,
     txn::TxnArgs,
 };
@@ -19,15 +20,17 @@ use crate::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0    yes, done
-  1    no: the key, service, instance or holder is absent, or doctor found something wrong
+  1    no: the key, service, instance, holder or barrier is absent, or doctor found something wrong
   2    the arguments are wrong
   3    conflict: the key is in another version, or exists already; a condition does not hold; the instance is
-       somebody else's
+       somebody else's; the barrier is set already
   125  coord itself failed: configuration, store, time-out of a call
 
-Exit codes of `coord lock`:
+Exit codes of `coord lock`, and of `elect`, `semaphore`, `once` and `barrier --parties`:
   the command's own; 128+n if signal n ended it, or ended the waiting
-  123  the lock was lost and the command stopped
+  0    once: somebody has run it for this period (another code with -E)
+  1    once: somebody began it for this period and did not finish
+  123  the lock was lost and the command stopped; elect stands again instead
   124  the lock was not acquired in time (another code with -E)
   125  coord itself failed
   126  the command cannot be executed
@@ -78,6 +81,31 @@ pub enum Command {
     /// its environment, and no credentials. If the lock is about to be lost, the command is stopped before anybody else
     /// can be granted it.
     Lock(LockArgs),
+    /// Run a command while leading; stand again after each loss
+    ///
+    /// Stands in the election, runs the command without a shell while leading, and stops it before anybody else can lead.
+    /// Stands again after that. When the command ends by itself, coord resigns and ends with its exit code. The command
+    /// finds COORD_ELECTION_NAME, COORD_ELECTION_KEY, COORD_EPOCH, COORD_CANDIDATE, COORD_FENCING_TOKEN (the epoch) and
+    /// COORD_SESSION in its environment, and no credentials.
+    Elect(ElectArgs),
+    /// Run a command while holding a permit of a semaphore
+    ///
+    /// So many commands run at once as there are permits; others wait in a fair line. All as with `lock`; the command
+    /// finds COORD_SEMAPHORE_NAME, COORD_SEMAPHORE_KEY, COORD_FENCING_TOKEN and COORD_SESSION in its environment.
+    Semaphore(SemaphoreArgs),
+    /// Run a command once for each period, on whichever host comes first, as from cron on many
+    ///
+    /// The others wait until it is done, and end with 0. If it failed, or its host died, they end with 1; with --retry one
+    /// of them runs it again. The command finds COORD_ONCE_NAME, COORD_ONCE_KEY, COORD_ONCE_PERIOD, COORD_EPOCH,
+    /// COORD_FENCING_TOKEN (the epoch) and COORD_SESSION in its environment, and no credentials. It is stopped before
+    /// anybody else can run it.
+    Once(OnceArgs),
+    /// Wait at a barrier, set it or remove it; or begin and end a command together with others
+    ///
+    /// With --parties N: waits until N have come, runs the command if there is one, and ends when all of them are done.
+    /// The command finds COORD_BARRIER_NAME, COORD_BARRIER_KEY, COORD_BARRIER_MEMBERS, COORD_FENCING_TOKEN and
+    /// COORD_SESSION in its environment, and no credentials.
+    Barrier(BarrierArgs),
     /// Print the value of a key; exit 1 if it is absent
     Get(GetArgs),
     /// Write a key; exit 3 if a condition does not hold
@@ -122,55 +150,6 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page of a command, or write all pages into a directory
     Man(ManArgs),
-}
-
-/// Arguments of `lock`.
-#[derive(Args, Debug)]
-pub struct LockArgs {
-    /// The lock: a path such as /locks/orders
-    #[arg(value_parser = key)]
-    pub name: String,
-
-    /// Wait at most this long, such as 30s; without it, as long as it takes
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub timeout: Option<Duration>,
-
-    /// Do not wait: give up if somebody has the lock
-    #[arg(long, conflicts_with = "timeout")]
-    pub no_wait: bool,
-
-    /// How long the store keeps the lock after coord was last heard of
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
-    pub ttl: Duration,
-
-    /// How long the command may take to stop after SIGTERM when the lock is being lost; at most a third of the ttl
-    /// [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub grace: Option<Duration>,
-
-    /// What happens to the command when the lock is being lost
-    #[arg(long, value_enum, default_value_t)]
-    pub on_lost: OnLost,
-
-    /// Exit code if the lock was not acquired, instead of 124
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::code::NOT_ACQUIRED)]
-    pub conflict_exit_code: u8,
-
-    /// The command and its arguments, behind `--`
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
-}
-
-/// What happens to the command when the lock is being lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OnLost {
-    /// SIGTERM, then SIGKILL after the grace, in time before the lock can be granted to another
-    #[default]
-    Kill,
-    /// SIGTERM at the same moment, and then it is up to the command
-    Term,
-    /// Nothing: only a warning
-    Ignore,
 }
 
 /// Arguments of `get`.

@@ -3,6 +3,7 @@
 use std::{fmt, io, io::Write};
 
 use coord::{Error, ErrorKind};
+use nix::sys::signal::Signal;
 
 /// Exit codes.
 pub mod code {
@@ -32,7 +33,7 @@ pub mod code {
     }
 }
 
-/// Why coord itself failed.
+/// Why coord itself failed, or went no further.
 #[derive(Debug)]
 pub enum Failure {
     /// The store or its configuration.
@@ -41,6 +42,8 @@ pub enum Failure {
     System(io::Error),
     /// The configuration of the command.
     Setup(String),
+    /// A signal ended the waiting, as it should.
+    Signal(Signal),
 }
 
 impl Failure {
@@ -74,6 +77,7 @@ impl fmt::Display for Failure {
             Self::Store(error) => error.fmt(f),
             Self::System(error) => error.fmt(f),
             Self::Setup(text) => f.write_str(text),
+            Self::Signal(signal) => write!(f, "ended by {signal}"),
         }
     }
 }
@@ -82,6 +86,9 @@ impl fmt::Display for Failure {
 pub(crate) fn report(failure: &Failure) -> u8 {
     if failure.is_broken_pipe() {
         return code::YES;
+    }
+    if let Failure::Signal(signal) = failure {
+        return code::of_signal(*signal as i32);
     }
     say(&failure.to_string());
     if let Failure::Store(error) = failure

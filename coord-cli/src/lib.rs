@@ -12,9 +12,9 @@ mod exit;
 mod explain;
 mod generate;
 mod keys;
-mod lock;
 mod metrics;
 mod output;
+mod run;
 mod service;
 mod sessions;
 mod slip;
@@ -29,9 +29,10 @@ use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
 pub use self::metrics::METRICS;
-pub use args::{Cli, Command, OnLost};
+pub use args::{Cli, Command};
 pub use exit::{Failure, code};
 pub use output::Format;
+pub use run::args::OnLost;
 
 use output::Output;
 
@@ -39,7 +40,7 @@ use output::Output;
 #[must_use]
 pub fn main() -> ExitCode {
     let mut args: Vec<OsString> = std::env::args_os().collect();
-    if let Some(helper) = lock::helper(&args) {
+    if let Some(helper) = run::helper(&args) {
         return ExitCode::from(helper(&args.split_off(2)));
     }
     // A bug is one line for the user, not a backtrace.
@@ -80,7 +81,11 @@ async fn dispatch(cli: Cli, out: &mut (dyn Write + Send)) -> Result<u8, Failure>
     let source = store::Source { url: cli.url, file: cli.config };
     let mut out = Output::new(out, cli.output);
     match cli.command {
-        Command::Lock(args) => Box::pin(lock::run(&source, args, cli.verbose)).await,
+        Command::Lock(args) => Box::pin(run::lock(&source, &args, cli.verbose)).await,
+        Command::Elect(args) => Box::pin(run::elect(&source, &args, cli.verbose)).await,
+        Command::Semaphore(args) => Box::pin(run::semaphore(&source, &args, cli.verbose)).await,
+        Command::Once(args) => Box::pin(run::once(&source, &args, cli.verbose)).await,
+        Command::Barrier(args) => Box::pin(run::barrier(&source, &args, cli.verbose)).await,
         Command::Get(args) => keys::get(&source.connect().await?, &mut out, &args).await,
         Command::Put(args) => keys::put(&source.connect().await?, &mut out, args).await,
         Command::Ls(args) => keys::ls(&source.connect().await?, &mut out, &args).await,

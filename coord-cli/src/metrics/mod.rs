@@ -6,12 +6,11 @@ mod probe;
 use std::sync::Arc;
 
 use coord::prometheus::{self, Exporter};
-use nix::sys::signal::Signal;
 use tokio::{net::TcpListener, sync::Mutex};
 
 pub use names::METRICS;
 
-use crate::{Failure, args::ServeMetricsArgs, code, lock::Signals, output::Output, store::Source};
+use crate::{Failure, args::ServeMetricsArgs, code, output::Output, run::Signals, store::Source};
 use probe::Probe;
 
 /// Serves until a signal ends it; writes the address of the page once it can be read.
@@ -29,7 +28,7 @@ pub(crate) async fn serve(
         .map_err(|error| Failure::Setup(format!("cannot listen on {}: {error}", args.listen)))?;
     let coord = tokio::select! {
         biased;
-        () = ended(&mut signals) => return Ok(code::YES),
+        _ = signals.ending() => return Ok(code::YES),
         coord = source.connect() => coord?,
     };
     out.line(&format!("http://{}/metrics", listener.local_addr()?))?;
@@ -45,16 +44,11 @@ pub(crate) async fn serve(
     };
     tokio::select! {
         biased;
-        () = ended(&mut signals) => {}
+        _ = signals.ending() => {}
         () = prometheus::serve(listener, page) => {}
     }
     if let Err(error) = coord.close().await {
         tracing::debug!(%error, "closing");
     }
     Ok(code::YES)
-}
-
-/// Resolves when somebody wants us to end.
-async fn ended(signals: &mut Signals) {
-    while matches!(signals.next().await.signal, Signal::SIGUSR1 | Signal::SIGUSR2) {}
 }

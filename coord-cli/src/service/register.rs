@@ -11,14 +11,13 @@ use coord::{
     registry::{Instance, Kind, Registration, Registry, Status},
 };
 use futures::{FutureExt, future::Fuse};
-use nix::sys::signal::Signal;
 
 use super::{Place, args::RegisterArgs, show};
 use crate::{
     Failure, Format, code,
     exit::say,
-    lock::{Change, Child, GOODBYE, Signals, exit_code, hidden, pause_with, terminal},
     output::{Output, printable_text},
+    run::{Change, Child, GOODBYE, Signals, ends, exit_code, hidden, pause_with, terminal},
     store::Source,
 };
 
@@ -36,7 +35,7 @@ pub(super) async fn register(
     };
     let coord = tokio::select! {
         biased;
-        signal = ending(&mut signals) => return Ok(code::of_signal(signal as i32)),
+        signal = signals.ending() => return Ok(code::of_signal(signal as i32)),
         coord = source.connect() => coord?,
     };
     let registry = place.registry(&coord)?;
@@ -46,7 +45,7 @@ pub(super) async fn register(
     let keeper = SessionKeeper::new(&coord, SessionOptions::new(args.ttl));
     let entered = tokio::select! {
         biased;
-        signal = ending(&mut signals) => Err(code::of_signal(signal as i32)),
+        signal = signals.ending() => Err(code::of_signal(signal as i32)),
         entered = enter(&registry, &keeper, instance, args.timeout) => Ok(entered),
     };
     let (registration, ended) = match entered {
@@ -62,7 +61,7 @@ pub(super) async fn register(
         biased;
         () = leave(registration.as_ref(), &keeper, &coord) => {}
         // Once more: the user is in a hurry.
-        _ = ending(&mut signals) => {}
+        _ = signals.ending() => {}
     }
     ended
 }
@@ -170,27 +169,13 @@ fn tell(out: &mut Output<'_>, registration: &Registration) -> std::io::Result<()
     }
 }
 
-/// The next signal that asks to end.
-async fn ending(signals: &mut Signals) -> Signal {
-    loop {
-        let signal = signals.next().await.signal;
-        if ends(signal) {
-            return signal;
-        }
-    }
-}
-
-const fn ends(signal: Signal) -> bool {
-    matches!(signal, Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
-}
-
 /// Until a signal, and the drain; a second signal ends that.
 async fn stay(registration: &Registration, drain_wait: Duration, signals: &mut Signals) -> u8 {
-    ending(signals).await;
+    signals.ending().await;
     tokio::select! {
         biased;
         () = drain(registration, drain_wait) => {}
-        _ = ending(signals) => {}
+        _ = signals.ending() => {}
     }
     code::YES
 }
@@ -231,15 +216,15 @@ async fn accompany(
                 Change::Stopped => {}
             },
             arrived = signals.next() => {
-                if first.is_none() && ends(arrived.signal) {
-                    first = Some(arrived.signal);
+                if first.is_none() && ends(arrived) {
+                    first = Some(arrived);
                     draining.set(drain(registration, args.drain_wait).fuse());
                     continue;
                 }
-                if ends(arrived.signal) {
+                if ends(arrived) {
                     draining.set(Fuse::terminated());
                 }
-                child.signal(arrived.signal);
+                child.signal(arrived);
             }
             () = &mut draining => {
                 if let Some(signal) = first {

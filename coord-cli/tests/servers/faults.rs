@@ -12,11 +12,11 @@ use crate::{
 };
 
 /// As short as all stores grant.
-const TTL: Duration = Duration::from_secs(4);
-const TTL_TEXT: &str = "4s";
+pub(crate) const TTL: Duration = Duration::from_secs(4);
+pub(crate) const TTL_TEXT: &str = "4s";
 
 /// What scripts do until they are stopped. Short naps, so that traps run soon.
-const WORK: &str = "while :; do sleep 0.02; done";
+pub(crate) const WORK: &str = "while :; do sleep 0.02; done";
 
 pub(crate) async fn an_entry_deleted_by_others_stops_the_command_at_once(lab: Lab) {
     let script = format!("{SAY} trap '' TERM; say key $COORD_LOCK_KEY; say held $$; {WORK}");

@@ -85,6 +85,11 @@ impl Lab {
         self.coord([&["lock", "/locks/it"], options, &["--", "sh", "-c", script]].concat())
     }
 
+    /// `coord COMMAND -- sh -c SCRIPT`.
+    pub(crate) fn running(&self, command: &[&str], script: &str) -> Command {
+        self.coord([command, &["--", "sh", "-c", script]].concat())
+    }
+
     /// A file of the folder, in which the commands run.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -105,8 +110,13 @@ impl Lab {
 
     /// Waits until so many stand in the line.
     pub(crate) async fn line_has(&self, count: usize) {
+        self.dir_has("/locks/it", count).await;
+    }
+
+    /// Waits until so many keys are in a directory.
+    pub(crate) async fn dir_has(&self, dir: &str, count: usize) {
         eventually("the line has its length", async || {
-            let listed = finish(self.coord(["ls", "/locks/it"]).spawn().expect("coord")).await;
+            let listed = finish(self.coord(["ls", dir]).spawn().expect("coord")).await;
             assert_eq!(code(&listed), 0, "{listed:?}");
             String::from_utf8_lossy(&listed.stdout).lines().count() == count
         })

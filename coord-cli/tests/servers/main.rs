@@ -9,6 +9,7 @@ mod faults;
 mod inspect;
 mod lab;
 mod metrics;
+mod run;
 mod service;
 mod store;
 mod terminal;
@@ -72,6 +73,17 @@ fn cases() -> Vec<Case> {
         service::told_to_stop_it_drains_first,
         service::the_command_is_told_to_stop_after_the_drain,
         service::a_service_is_watched,
+        run::input_and_exit_code_pass_through_whatever_is_held,
+        run::each_command_is_told_what_is_held,
+        run::a_signal_while_waiting_ends_the_waiting,
+        run::a_leader_that_is_told_to_stop_resigns_after_its_command,
+        run::another_leads_after_the_leader_was_killed,
+        run::a_leader_whose_entry_was_deleted_stands_again,
+        run::as_many_run_at_once_as_there_are_permits,
+        run::a_job_runs_once_a_period,
+        run::a_job_whose_host_died_runs_again_only_if_asked,
+        run::a_barrier_holds_everybody_until_it_is_removed,
+        run::a_group_begins_and_ends_together,
         faults::an_entry_deleted_by_others_stops_the_command_at_once,
         faults::a_frozen_coord_does_not_keep_the_command_running,
     ]);
@@ -81,6 +93,7 @@ fn cases() -> Vec<Case> {
         faults::a_command_that_does_not_listen_is_killed_in_time,
         faults::on_lost_term_leaves_the_end_to_the_command,
         faults::on_lost_ignore_only_warns,
+        run::a_leader_without_its_store_is_stopped_in_time_and_leads_again,
         store::doctor_tells_what_is_wrong,
     ]);
     cases

@@ -1,17 +1,17 @@
 //! When the command must stop.
 //!
-//! Nobody else can be granted the lock before `valid_until`, unless the session is renewed first. So the command must be
+//! Nobody else can be granted what is held before `valid_until`, unless the session is renewed first. So the command must be
 //! gone by then: SIGKILL goes out a margin before, SIGTERM a grace before that. While renewals arrive `valid_until` moves
-//! ahead and none of this comes near. A lock that is lost without warning (its session was ended or its entry deleted by
+//! ahead and none of this comes near. What is lost without warning (its session was ended or its entry deleted by
 //! somebody, or coord itself was frozen) may be with another already: then nothing is left to wait for.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::args::OnLost;
+use super::args::OnLost;
 
-/// The times of one lock.
+/// The times of one hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     on_lost: OnLost,

@@ -1,26 +1,22 @@
-//! The command runs while the lock is held.
+//! The command runs while something is held.
 
-use std::time::Duration;
+use std::{ffi::OsString, process::ExitStatus, time::Duration};
 
-use coord::LockGuard;
+use coord::Hold;
 use nix::sys::signal::{Signal, raise};
 use tokio::time::Instant;
 
 use super::{
     GOODBYE,
+    args::{HoldArgs, OnLost},
     child::{Change, Child, exit_code},
     deadman::Deadman,
-    environment,
+    environment::{self, Kind},
     policy::{Policy, Step},
     signals::Signals,
     terminal,
 };
-use crate::{
-    Failure,
-    args::{LockArgs, OnLost},
-    code,
-    exit::say,
-};
+use crate::{Failure, code, exit::say};
 
 /// The grace if none was asked for.
 const GRACE: Duration = Duration::from_secs(5);
@@ -35,12 +31,43 @@ enum Stopping {
     Final,
 }
 
-/// Runs the command of `args` while `guard` holds, gives the lock back, and returns the exit code.
-pub(super) async fn run(guard: LockGuard, args: &LockArgs, signals: &mut Signals) -> Result<u8, Failure> {
+/// What is run while something is held.
+pub(super) struct Job<'a> {
+    pub(super) kind: &'static Kind,
+    /// The name of what is held.
+    pub(super) name: &'a str,
+    pub(super) command: &'a [OsString],
+    /// What the command finds in its environment beside what is held.
+    pub(super) variables: Vec<(&'static str, String)>,
+    pub(super) hold: &'a HoldArgs,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ended {
+    /// As it chose, or by a signal that was meant for it.
+    Itself(ExitStatus),
+    /// It was stopped because what was held was being lost, or that was lost before it ended.
+    Lost,
+}
+
+impl Ended {
+    /// The exit code that tells of it.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Itself(status) => exit_code(status),
+            Self::Lost => code::LOST,
+        }
+    }
+}
+
+/// Runs the command of `job` while `hold` holds; it was reaped when this returns. Does not give back.
+pub(super) async fn run(hold: &Hold, job: &Job<'_>, signals: &mut Signals) -> Result<Ended, Failure> {
     let foreground = terminal::is_ours();
     let mut deadman = Deadman::start()?;
-    let variables = environment::about(&guard, &args.name);
-    let mut child = match Child::start(&args.command, &variables, &environment::hidden(), foreground) {
+    let mut variables = environment::about(job.kind, hold, job.name);
+    variables.extend_from_slice(&job.variables);
+    let mut child = match Child::start(job.command, &variables, &environment::hidden(), foreground) {
         Ok(child) => child,
         Err(error) => {
             deadman.goodbye();
@@ -49,49 +76,49 @@ pub(super) async fn run(guard: LockGuard, args: &LockArgs, signals: &mut Signals
     };
     deadman.watch_over(child.group());
 
-    let policy = Policy::new(args.on_lost, args.grace.unwrap_or(GRACE), guard.session().ttl());
-    let mut run = Run { guard: &guard, policy, stopping: Stopping::No, lost: false };
+    let on_lost = job.hold.on_lost;
+    let policy = Policy::new(on_lost, job.hold.grace.unwrap_or(GRACE), hold.session().ttl());
+    let mut run = Run { what: job.kind.what, hold, policy, stopping: Stopping::No, lost: false };
     run.until_ended(&mut child, &mut deadman, signals, foreground).await;
-    let stopped = run.stopping != Stopping::No && policy.on_lost() != OnLost::Ignore;
+    let stopped = run.stopping != Stopping::No && on_lost != OnLost::Ignore;
 
-    if stopped && policy.on_lost() == OnLost::Kill {
+    if stopped && on_lost == OnLost::Kill {
         // The command ended, but others of its group may not have. Before it is reaped: its number is ours until then.
         child.signal(Signal::SIGKILL);
     }
-    // Before the release: somebody else may hold the lock after it.
+    // Before anything is given back: somebody else may hold it after that.
     let status = child.reap()?;
     deadman.goodbye();
     if foreground {
         terminal::take_back();
     }
 
-    let held = guard.is_valid();
-    if held {
-        give_back(guard).await;
-    }
     if stopped {
-        return Ok(code::LOST);
+        return Ok(Ended::Lost);
     }
-    if !held && policy.on_lost() != OnLost::Ignore {
-        say("the lock was lost before the command ended");
-        return Ok(code::LOST);
+    if !hold.is_valid() && on_lost != OnLost::Ignore {
+        say(&format!("the {} was lost before the command ended", job.kind.what));
+        return Ok(Ended::Lost);
     }
-    Ok(exit_code(status))
+    Ok(Ended::Itself(status))
 }
 
-async fn give_back(guard: LockGuard) {
-    match tokio::time::timeout(GOODBYE, guard.release()).await {
+/// Waits for `release` to give back what is held, but not for long.
+pub(super) async fn give_back(kind: &Kind, release: impl Future<Output = coord::Result<()>>) {
+    let what = kind.what;
+    match tokio::time::timeout(GOODBYE, release).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => say(&format!("the lock goes with its session, the release failed: {error}")),
-        Err(_) => say("the lock goes with its session, the store does not answer"),
+        Ok(Err(error)) => say(&format!("the {what} goes with its session, the release failed: {error}")),
+        Err(_) => say(&format!("the {what} goes with its session, the store does not answer")),
     }
 }
 
-struct Run<'g> {
-    guard: &'g LockGuard,
+struct Run<'h> {
+    what: &'static str,
+    hold: &'h Hold,
     policy: Policy,
     stopping: Stopping,
-    /// Whether the guard said so, as against a deadline that comes near.
+    /// Whether the hold said so, as against a deadline that comes near.
     lost: bool,
 }
 
@@ -105,9 +132,9 @@ impl Run<'_> {
         foreground: bool,
     ) {
         // `valid_until` moves without telling.
-        let tick = (self.guard.session().ttl() / 20).clamp(Duration::from_millis(10), Duration::from_secs(1));
-        let guard = self.guard;
-        let lost = guard.lost();
+        let tick = (self.hold.session().ttl() / 20).clamp(Duration::from_millis(10), Duration::from_secs(1));
+        let hold = self.hold;
+        let lost = hold.lost();
         tokio::pin!(lost);
         loop {
             let now = Instant::now();
@@ -118,11 +145,11 @@ impl Run<'_> {
                 change = child.change() => match change {
                     Change::Ended => return,
                     Change::Stopped if foreground => pause_with(child),
-                    // Somebody stopped it on purpose. It keeps the lock.
+                    // Somebody stopped it on purpose. What is held stays so.
                     Change::Stopped => {}
                 },
                 () = &mut lost, if !self.lost => self.lost = true,
-                arrived = signals.next() => child.signal(arrived.signal),
+                signal = signals.next() => child.signal(signal),
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
@@ -131,7 +158,7 @@ impl Run<'_> {
     /// Tells the deadman when to act in our place.
     fn arm(&self, deadman: &mut Deadman) {
         if self.policy.on_lost() == OnLost::Kill && self.stopping != Stopping::Final {
-            let at = self.policy.kill_at(self.guard.valid_until());
+            let at = self.policy.kill_at(self.hold.valid_until());
             deadman.kill_at(match self.stopping {
                 Stopping::Term(kill_at) => kill_at.min(at),
                 _ => at,
@@ -145,8 +172,8 @@ impl Run<'_> {
             return None;
         }
         // The clock is asked too: after a freeze no timer may have run yet.
-        let lost = self.lost || !self.guard.is_valid();
-        let step = self.policy.step(now, self.guard.valid_until(), lost);
+        let lost = self.lost || !self.hold.is_valid();
+        let step = self.policy.step(now, self.hold.valid_until(), lost);
         let told = match self.stopping {
             Stopping::Term(kill_at) => Some(kill_at),
             _ => None,
@@ -159,8 +186,12 @@ impl Run<'_> {
             (Step::Run(_) | Step::Term(_), Some(kill_at)) if now < kill_at => return Some(kill_at),
             (Step::Run(_) | Step::Term(_), Some(_)) => now,
         };
-        let why =
-            if lost { "the lock is lost" } else { "the lock is about to be lost, the store does not answer" };
+        let what = self.what;
+        let why = if lost {
+            format!("the {what} is lost")
+        } else {
+            format!("the {what} is about to be lost, the store does not answer")
+        };
         match self.policy.on_lost() {
             OnLost::Ignore => {
                 say(&format!("{why}; the command goes on, as you asked"));
