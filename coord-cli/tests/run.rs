@@ -3,13 +3,20 @@
 
 use std::{
     path::Path,
-    process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
+    process::{Output, Stdio},
+    time::Duration,
 };
 
 use clap::Parser;
 use coord_cli::Cli;
 use tempfile::TempDir;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+/// No test waits longer than this for anything.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A folder with a store of its own.
 struct Lab(TempDir);
@@ -31,65 +38,59 @@ impl Lab {
             command.env_remove(name);
         }
         command.env("COORD_URL", format!("sqlite:{}", self.path().join("coord.db").display()));
-        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        command.args(args).current_dir(self.path()).stdin(Stdio::null()).kill_on_drop(true);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("coord starts")
     }
 
-    fn run(&self, args: &[&str]) -> Output {
-        self.start(args).wait_with_output().expect("it ends")
-    }
-
     /// Waits until a script has written a whole line to the file, and returns it.
-    fn line(&self, name: &str) -> String {
-        let (path, deadline) = (self.path().join(name), Instant::now() + Duration::from_secs(30));
+    async fn line(&self, name: &str) -> String {
+        let (path, deadline) = (self.path().join(name), Instant::now() + DEADLINE);
         loop {
             match std::fs::read_to_string(&path) {
                 Ok(text) if text.ends_with('\n') => return text.trim_end().to_owned(),
                 _ => assert!(Instant::now() < deadline, "never: {name}"),
             }
-            std::thread::sleep(Duration::from_millis(5));
+            sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap_or_else(|| panic!("ended by a signal: {output:?}"))
+/// Waits for the end: the exit code, and what was said.
+async fn finish(child: Child) -> (i32, String) {
+    let output: Output =
+        timeout(DEADLINE, child.wait_with_output()).await.expect("it ends").expect("its output");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap_or_else(|| panic!("ended by a signal: {said}")), said)
 }
 
-/// Waits for the end.
-fn finish(child: Child) -> i32 {
-    code(&child.wait_with_output().expect("it ends"))
-}
-
-#[test]
-fn a_leader_whose_entry_was_deleted_stops_its_command_and_leads_again() {
+#[tokio::test]
+async fn a_leader_whose_entry_was_deleted_stops_its_command_and_leads_again() {
     let lab = Lab::new();
     let script = "if [ -e first ]; then echo $COORD_EPOCH > second; exit 9; fi; trap '' TERM; \
                   echo $COORD_ELECTION_KEY > key; echo $COORD_EPOCH > first; while :; do sleep 0.02; done";
     let leader = lab.start(&["elect", "/e", "--id", "a", "--", "sh", "-c", script]);
-    lab.line("first");
-    assert_eq!(code(&lab.run(&["del", &lab.line("key")])), 0);
-    let output = leader.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(code(&output), 9, "{said}");
-    assert_eq!(said, "coord: the leadership is lost; the command is killed\ncoord: standing again for /e\n");
-    let epoch = |name: &str| lab.line(name).parse::<u128>().expect("a number");
-    assert!(epoch("first") < epoch("second"));
+    let first = lab.line("first").await;
+    let key = lab.line("key").await;
+    assert_eq!(finish(lab.start(&["del", &key])).await.0, 0);
+    let said = "coord: the leadership is lost; the command is killed\ncoord: standing again for /e\n";
+    assert_eq!(finish(leader).await, (9, said.to_owned()));
+    let epoch = |text: String| text.parse::<u128>().expect("a number");
+    assert!(epoch(first) < epoch(lab.line("second").await));
 }
 
-#[test]
-fn of_many_hosts_one_runs_the_job() {
+#[tokio::test]
+async fn of_many_hosts_one_runs_the_job() {
     let lab = Lab::new();
     let args = ["once", "/jobs/report", "--period", "2026-05-01 02:00", "--", "sh", "-c", "echo ran >> log"];
     let hosts: Vec<_> = (0..6).map(|_| lab.start(&args)).collect();
     for host in hosts {
-        assert_eq!(finish(host), 0);
+        assert_eq!(finish(host).await, (0, String::new()));
     }
     assert_eq!(std::fs::read_to_string(lab.path().join("log")).expect("a log"), "ran\n");
 }
 
-#[test]
-fn a_semaphore_of_one_within_itself_is_refused_and_of_two_is_not() {
+#[tokio::test]
+async fn a_semaphore_of_one_within_itself_is_refused_and_of_two_is_not() {
     let lab = Lab::new();
     for (permits, expected) in [("1", 125), ("2", 0)] {
         let name = format!("/limits/{permits}");
@@ -97,19 +98,20 @@ fn a_semaphore_of_one_within_itself_is_refused_and_of_two_is_not() {
             "'{}' semaphore {name} --permits {permits} --timeout 20s -- true",
             env!("CARGO_BIN_EXE_coord")
         );
-        let output = lab.run(&["semaphore", &name, "--permits", permits, "--", "sh", "-c", &inner]);
-        assert_eq!(code(&output), expected, "{output:?}");
-        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("wait for its own end"), permits == "1");
+        let outer = lab.start(&["semaphore", &name, "--permits", permits, "--", "sh", "-c", &inner]);
+        let (code, said) = finish(outer).await;
+        assert_eq!(code, expected, "{said}");
+        assert_eq!(said.contains("wait for its own end"), permits == "1", "{said}");
     }
 }
 
-#[test]
-fn a_group_meets_at_a_barrier() {
+#[tokio::test]
+async fn a_group_meets_at_a_barrier() {
     let lab = Lab::new();
     let args = ["barrier", "/b", "--parties", "3", "--", "sh", "-c", "echo $COORD_BARRIER_MEMBERS >> log"];
     let members: Vec<_> = (0..3).map(|_| lab.start(&args)).collect();
     for member in members {
-        assert_eq!(finish(member), 0);
+        assert_eq!(finish(member).await, (0, String::new()));
     }
     assert_eq!(std::fs::read_to_string(lab.path().join("log")).expect("a log"), "3\n3\n3\n");
 }
