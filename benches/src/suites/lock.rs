@@ -31,7 +31,7 @@ pub(crate) const PARTS: &[Part] = &[
         name: "contended",
         title: "A lock that many contend",
         text: "All contenders in one process, nothing done inside the lock; each of the first 64 has a session of its \
-               own, and more share these. *Fair*: `Lock`, which wakes one waiter a release. *Naive*: all try to create \
+               own, and more share these. All have come before the first gets it. *Fair*: `Lock`, which wakes one waiter a release. *Naive*: all try to create \
                one key, and whoever fails waits until it is gone and tries again: the herd. Tries: attempts to create \
                an entry, for each acquisition. Hand-off: from the call that gives back to the next holder's return. \
                Most − fewest: acquisitions of the luckiest contender less those of the unluckiest.",
@@ -44,6 +44,8 @@ pub(crate) const PARTS: &[Part] = &[
     },
 ];
 
+const LOCK: &str = "/lock/fair";
+const KEY: &str = "/lock/naive";
 /// Outlives any repetition, and renews rarely enough not to show in the counts.
 const TTL: Duration = Duration::from_secs(30);
 const SESSIONS_MAX: usize = 64;
@@ -75,9 +77,7 @@ impl Race {
     }
 
     fn tries(&self) {
-        if self.recording.load(Ordering::SeqCst) {
-            self.tries.fetch_add(1, Ordering::SeqCst);
-        }
+        self.tries.fetch_add(1, Ordering::SeqCst);
     }
 
     fn entered(&self, me: usize) {
@@ -118,8 +118,8 @@ pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> 
 
 async fn uncontended(coord: &Coord, style: Style, span: Duration) -> Result<[(&'static str, f64); 3]> {
     let session = coord.session(TTL).await?;
-    let lock = Lock::new(&session, "/lock/fair")?;
-    let key = Key::parse("/lock/naive")?;
+    let lock = Lock::new(&session, LOCK)?;
+    let key = Key::parse(KEY)?;
     let mut taken = Latency::default();
     let mut began = None;
     // The first cycle also makes the directory, on ZooKeeper: it does not count.
@@ -166,6 +166,15 @@ async fn contended(
         counts: (0..count).map(|_| AtomicU64::new(0)).collect(),
         hand_offs: Mutex::default(),
     });
+    // Held until all have come: what they take to come is not measured.
+    let gate = coord.session(TTL).await?;
+    let held = match style {
+        Style::Fair => Some(Lock::new(&gate, LOCK)?.acquire().await?),
+        Style::Naive => {
+            gate.coord().create(KEY, "gate", Lifetime::Session).await?.ok_or("somebody else has the lock")?;
+            None
+        }
+    };
     let (ending, over) = watch::channel(false);
     let contending: Vec<_> = (0..count)
         .map(|me| {
@@ -174,7 +183,13 @@ async fn contended(
             tokio::spawn(contend(session, style, race, me, over))
         })
         .collect();
+    gather(coord, style, count, &race).await?;
+    if let Some(held) = held {
+        held.release().await?;
+    }
+    gate.close().await?;
     tokio::time::sleep(plan.span(0.2)).await;
+    let tried = race.tries.load(Ordering::SeqCst);
     let before = Work::read(store.server()).await;
     race.recording.store(true, Ordering::SeqCst);
     let began = Instant::now();
@@ -185,6 +200,7 @@ async fn contended(
     }
     race.recording.store(false, Ordering::SeqCst);
     let seconds = began.elapsed().as_secs_f64();
+    let tries = race.tries.load(Ordering::SeqCst) - tried;
     let after = Work::read(store.server()).await;
     ending.send_replace(true);
     for ended in try_join_all(contending).await? {
@@ -199,7 +215,7 @@ async fn contended(
     let hand_offs = race.hand_offs.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let mut figures = vec![
         ("acquisitions/s", all / seconds),
-        ("tries an acquisition", race.tries.load(Ordering::SeqCst) as f64 / all.max(1.0)),
+        ("tries an acquisition", tries as f64 / all.max(1.0)),
         ("hand-off p50 ms", hand_offs.ms(0.5)),
         ("hand-off p99 ms", hand_offs.ms(0.99)),
         ("most − fewest", spread as f64),
@@ -207,6 +223,30 @@ async fn contended(
     ];
     figures.extend(after.each(before, all));
     Ok(figures)
+}
+
+/// Waits until all contenders have come.
+async fn gather(coord: &Coord, style: Style, count: usize, race: &Race) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let here = match style {
+            Style::Naive => usize::try_from(race.tries.load(Ordering::SeqCst))?,
+            // With the one who holds it.
+            Style::Fair => match coord.list(LOCK).await {
+                Ok(line) => line.children.len().saturating_sub(1),
+                // A server that lets so many join at once may be late with an answer.
+                Err(error) if error.retry() == Retry::Safe => 0,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if here >= count {
+            return Ok(());
+        }
+        if began.elapsed() > TTL {
+            return Err(format!("only {here} of {count} contenders came").into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Takes the lock and gives it back until it is over. Whoever waits then goes away.
@@ -217,8 +257,8 @@ async fn contend(
     me: usize,
     mut over: watch::Receiver<bool>,
 ) -> Result<()> {
-    let lock = Lock::new(&session, "/lock/fair")?;
-    let key = Key::parse("/lock/naive")?;
+    let lock = Lock::new(&session, LOCK)?;
+    let key = Key::parse(KEY)?;
     while !*over.borrow() {
         // In memory nobody would make way otherwise.
         tokio::task::coop::consume_budget().await;
