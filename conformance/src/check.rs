@@ -1,8 +1,14 @@
 //! The `run` and `matrix` commands.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
-use coord_conformance::{Fixture, Outcome, Report, UrlFixture, labs, run_all};
+use coord_api::BackendInfo;
+use coord_conformance::{Fixture, Outcome, Report, UrlFixture, labs, report_printed, run_all};
 use coord_testbed::{Kind, Provider};
 
 use crate::say::tell;
@@ -21,6 +27,9 @@ pub(crate) enum Check {
     },
     /// Checks every store of this project on servers that it starts itself, faults included.
     Matrix {
+        /// What the test `suite` has printed, such as target/suite.log of ./test: taken instead of checking once more.
+        #[arg(long, value_name = "FILE", conflicts_with = "filter")]
+        printed: Option<PathBuf>,
         #[command(flatten)]
         out: Out,
     },
@@ -50,7 +59,7 @@ impl Check {
         };
         let (reports, out) = match self {
             Self::Run { url, out } => (runtime.block_on(urls(url, &out.filter)), out),
-            Self::Matrix { out } => (runtime.block_on(matrix(&out.filter)), out),
+            Self::Matrix { printed, out } => (runtime.block_on(matrix(printed.as_deref(), &out.filter)), out),
         };
         match reports.and_then(|reports| write(&reports, out).map(|()| reports)) {
             Ok(reports) if reports.iter().all(|report| report.counts().1 == 0) => ExitCode::SUCCESS,
@@ -76,16 +85,23 @@ async fn urls(urls: &[String], filter: &str) -> Result<Vec<Report>, String> {
 }
 
 #[allow(clippy::future_not_send, reason = "cases are not Send")]
-async fn matrix(filter: &str) -> Result<Vec<Report>, String> {
+async fn matrix(printed: Option<&Path>, filter: &str) -> Result<Vec<Report>, String> {
+    let printed =
+        printed.map(|path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display())));
+    let printed = printed.transpose()?;
+    let check = async |fixture| match &printed {
+        None => check(fixture, filter).await,
+        Some(printed) => take(fixture, printed).await,
+    };
     let embedded = labs::sqlite().map_err(|failure| failure.0)?;
-    let mut reports = vec![check(labs::memory(), filter).await?, check(embedded, filter).await?];
+    let mut reports = vec![check(labs::memory()).await?, check(embedded).await?];
     for kind in Kind::ALL {
         let provider = match Provider::choose(kind).await.map_err(|e| e.to_string())? {
             Provider::Off => continue,
             provider => provider,
         };
         let (fixture, shared) = labs::servers(kind, provider).await.map_err(|failure| failure.0)?;
-        reports.push(check(fixture, filter).await?);
+        reports.push(check(fixture).await?);
         if let Some(server) = shared {
             server.stop().await.map_err(|e| e.to_string())?;
         }
@@ -95,9 +111,7 @@ async fn matrix(filter: &str) -> Result<Vec<Report>, String> {
 
 #[allow(clippy::future_not_send, reason = "cases are not Send")]
 async fn check(fixture: Arc<dyn Fixture>, filter: &str) -> Result<Report, String> {
-    let coord = fixture.connect("/conformance/info").await.map_err(|e| e.to_string())?;
-    let info = coord.info();
-    coord.close().await.map_err(|e| e.to_string())?;
+    let info = ask(&*fixture).await?;
     let mut report = run_all(fixture, filter, |name, row| match &row.outcome {
         Outcome::Passed => tell!("ok      {name}::{}", row.case),
         Outcome::NotApplicable { reason } => tell!("n/a     {name}::{} ({reason})", row.case),
@@ -105,9 +119,29 @@ async fn check(fixture: Arc<dyn Fixture>, filter: &str) -> Result<Report, String
     })
     .await;
     report.describe(&info);
+    sum_up(&report);
+    Ok(report)
+}
+
+/// The same, of a run that was.
+async fn take(fixture: Arc<dyn Fixture>, printed: &str) -> Result<Report, String> {
+    let mut report = report_printed(&*fixture, printed).map_err(|failure| failure.0)?;
+    report.describe(&ask(&*fixture).await?);
+    sum_up(&report);
+    Ok(report)
+}
+
+/// What the store says of itself.
+async fn ask(fixture: &dyn Fixture) -> Result<BackendInfo, String> {
+    let coord = fixture.connect("/conformance/info").await.map_err(|e| e.to_string())?;
+    let info = coord.info();
+    coord.close().await.map_err(|e| e.to_string())?;
+    Ok(info)
+}
+
+fn sum_up(report: &Report) {
     let (passed, failed, not_applicable) = report.counts();
     tell!("{}: {passed} passed, {failed} failed, {not_applicable} not applicable\n", report.fixture);
-    Ok(report)
 }
 
 fn write(reports: &[Report], out: &Out) -> Result<(), String> {

@@ -40,6 +40,8 @@ mod look_counter;
 #[cfg(feature = "suite")]
 mod meddle;
 #[cfg(feature = "suite")]
+mod printed;
+#[cfg(feature = "suite")]
 mod report;
 #[cfg(feature = "suite")]
 mod run;
@@ -50,6 +52,8 @@ pub mod sweep;
 #[cfg(feature = "suite")]
 pub use cx::{Cx, cut_briefly, eventually, within};
 pub use fixture::{Client, Failure, Fixture, Lab, Link, Need, Opener, Rig, UrlFixture};
+#[cfg(feature = "suite")]
+pub use printed::report_printed;
 #[cfg(feature = "suite")]
 pub use report::{Outcome, Report, Row};
 #[cfg(feature = "suite")]

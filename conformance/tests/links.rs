@@ -152,6 +152,16 @@ fn the_readme_shows_the_figures_of_the_suite() {
 }
 
 #[test]
+fn the_page_of_figures_has_the_cases_of_the_suite() {
+    let page = read(&root().join("docs/compatibility.md"));
+    let listed: HashSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let declared: HashSet<&str> = coord_conformance::cases::ALL.iter().map(|case| case.name).collect();
+    let differ: Vec<_> = declared.symmetric_difference(&listed).collect();
+    assert!(differ.is_empty(), "make docs/compatibility.md anew, as CONTRIBUTING.md says: {differ:#?}");
+}
+
+#[test]
 fn a_broken_link_is_found_and_code_is_not_read_as_one() {
     let page = root().join("README.md");
     assert_eq!(targets("see [a](x.md#y \"title\"), `[b](c)` and [d]( e )"), ["x.md#y", "e"]);
