@@ -2,8 +2,8 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::{
     Result,
     counters::{Counters, Reader, growth},
-    stats::percentile,
+    race::Race,
 };
 
 /// Sessions outlive any repetition, and renew rarely enough not to show in the counts.
@@ -95,46 +95,6 @@ impl Contender {
     }
 }
 
-/// What all contenders of one repetition tell.
-#[derive(Debug)]
-struct Race {
-    clock: Instant,
-    recording: AtomicBool,
-    over: AtomicBool,
-    inside: AtomicU64,
-    overlaps: AtomicU64,
-    /// When the last holder began to give back, in microseconds; 0 once it was taken into account.
-    released: AtomicU64,
-    counts: Vec<AtomicU64>,
-    hand_offs: Mutex<Vec<u64>>,
-}
-
-impl Race {
-    fn now(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
-    }
-
-    fn entered(&self, me: usize) {
-        let now = self.now();
-        if self.inside.fetch_add(1, Ordering::SeqCst) != 0 {
-            self.overlaps.fetch_add(1, Ordering::SeqCst);
-        }
-        let released = self.released.swap(0, Ordering::SeqCst);
-        if self.recording.load(Ordering::SeqCst) {
-            self.counts[me].fetch_add(1, Ordering::SeqCst);
-            if released != 0 {
-                let mut taken = self.hand_offs.lock().unwrap_or_else(PoisonError::into_inner);
-                taken.push(now.saturating_sub(released));
-            }
-        }
-    }
-
-    fn leaves(&self) {
-        self.inside.fetch_sub(1, Ordering::SeqCst);
-        self.released.store(self.now(), Ordering::SeqCst);
-    }
-}
-
 /// What one repetition gave.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
@@ -161,21 +121,12 @@ pub(crate) async fn run(
     (settle, span): (Duration, Duration),
     requests: Option<&(dyn Fn() -> u64 + Sync)>,
 ) -> Result<Figures> {
-    let race = Arc::new(Race {
-        clock: Instant::now(),
-        recording: AtomicBool::new(false),
-        over: AtomicBool::new(false),
-        inside: AtomicU64::new(0),
-        overlaps: AtomicU64::new(0),
-        released: AtomicU64::new(0),
-        counts: contenders.iter().map(|_| AtomicU64::new(0)).collect(),
-        hand_offs: Mutex::default(),
-    });
+    let (race, over) = (Arc::new(Race::of(contenders.len())), Arc::new(AtomicBool::new(false)));
     let contending: Vec<_> = (0..contenders.len())
         .map(|me| {
-            let (contenders, race) = (Arc::clone(contenders), Arc::clone(&race));
+            let (contenders, race, over) = (Arc::clone(contenders), Arc::clone(&race), Arc::clone(&over));
             tokio::spawn(async move {
-                while !race.over.load(Ordering::SeqCst) {
+                while !over.load(Ordering::SeqCst) {
                     contenders[me].cycle(&race, me).await?;
                 }
                 Ok::<_, crate::Failure>(())
@@ -185,27 +136,27 @@ pub(crate) async fn run(
     tokio::time::sleep(settle).await;
     let before = reader.read().await?;
     let (began, asked) = (Instant::now(), requests.map(|count| count()));
-    race.recording.store(true, Ordering::SeqCst);
+    race.record(true);
     tokio::time::sleep(span).await;
-    race.recording.store(false, Ordering::SeqCst);
+    race.record(false);
     let asked = requests.map(|count| count()).zip(asked);
     let seconds = began.elapsed().as_secs_f64();
     let after = reader.read().await?;
-    race.over.store(true, Ordering::SeqCst);
+    over.store(true, Ordering::SeqCst);
     for ended in try_join_all(contending).await? {
         ended?;
     }
-    let counts: Vec<u64> = race.counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    let counts = race.counts();
     let acquisitions: u64 = counts.iter().sum();
     let each = (acquisitions as f64).max(1.0);
-    let mut taken = std::mem::take(&mut *race.hand_offs.lock().unwrap_or_else(PoisonError::into_inner));
+    let hand_offs = race.hand_offs();
     Ok(Figures {
         per_s: acquisitions as f64 / seconds,
-        hand_off_p50_ms: percentile(&mut taken, 50) as f64 / 1000.0,
-        hand_off_p99_ms: percentile(&mut taken, 99) as f64 / 1000.0,
+        hand_off_p50_ms: hand_offs.ms(0.5),
+        hand_off_p99_ms: hand_offs.ms(0.99),
         fewest: counts.iter().copied().min().unwrap_or(0),
         most: counts.iter().copied().max().unwrap_or(0),
-        overlaps: race.overlaps.load(Ordering::SeqCst),
+        overlaps: race.overlaps(),
         work: growth(&before, &after, each),
         requests: asked.map(|(after, before)| (after - before) as f64 / each),
     })

@@ -66,13 +66,6 @@ impl Latency {
     }
 }
 
-/// The value that `percent` of a hundred are not above; 0 if there are none. Sorts them.
-pub(crate) fn percentile(values: &mut [u64], percent: usize) -> u64 {
-    values.sort_unstable();
-    let rank = (values.len() * percent).div_ceil(100).max(1);
-    values.get(rank - 1).copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,14 +87,5 @@ mod tests {
         assert!((all.ms(0.5) - 2.0).abs() < 0.01, "{}", all.ms(0.5));
         assert!((all.ms(1.0) - 4e6).abs() < 4e3, "{}", all.ms(1.0));
         assert_eq!(Latency::default().ms(0.99), 0.0);
-    }
-
-    #[test]
-    fn percentiles_are_values_that_occurred() {
-        let mut values: Vec<u64> = (1..=200).rev().collect();
-        assert_eq!(percentile(&mut values, 50), 100);
-        assert_eq!(percentile(&mut values, 99), 198);
-        assert_eq!(percentile(&mut [], 99), 0);
-        assert_eq!(percentile(&mut [7], 1), 7);
     }
 }

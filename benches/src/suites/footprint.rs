@@ -1,14 +1,15 @@
 //! What idle things cost: memory and tasks, each weighed in a process of its own.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
-use coord::{Coord, Lock, Retry, Session, WatchStream};
+use coord::{Coord, Lock, Session, WatchStream};
 use futures::{StreamExt, future::try_join_all};
 use serde::{Deserialize, Serialize};
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 use crate::{
     Result,
+    idle::{line_is, resident_kib},
     run::{Chart, Part, Pen, Plan, Running, Store, Task},
 };
 
@@ -93,7 +94,7 @@ pub(crate) async fn waiters(coord: &Coord, count: usize) -> Result<String> {
             tokio::spawn(async move { Lock::new(&session, LOCK)?.acquire().await })
         })
         .collect();
-    in_line(coord, count + 1).await?;
+    line_is(coord, LOCK, count + 1, PATIENCE).await?;
     let told = before.since(coord, count).await?;
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     guard.release().await?;
@@ -158,32 +159,4 @@ fn tasks(coord: &Coord) -> f64 {
     let count = |handle: &Handle| handle.metrics().num_alive_tasks();
     let both = if here.id() == library.id() { count(&here) } else { count(&here) + count(&library) };
     both as f64
-}
-
-/// Waits until as many are in the line.
-async fn in_line(coord: &Coord, count: usize) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let found = match coord.list(LOCK).await {
-            Ok(line) => line.children.len(),
-            // A server that lets so many join at once may be late with an answer.
-            Err(error) if error.retry() == Retry::Safe => 0,
-            Err(error) => return Err(error.into()),
-        };
-        if found >= count {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(format!("only {found} of {count} got into the line").into());
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// Resident memory of this process.
-fn resident_kib() -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("this system tells no VmRSS")?;
-    Ok(kib.trim().parse::<f64>()?)
 }

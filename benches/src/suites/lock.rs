@@ -1,10 +1,7 @@
 //! Locks: a cycle that nobody contends, and many contenders, fair against naive.
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::{
     Result,
+    race::Race,
     run::{Chart, Part, Pen, Plan, Store, Work},
     stats::Latency,
 };
@@ -55,50 +53,6 @@ const SIDES: [(&str, Style); 2] = [("fair", Style::Fair), ("naive", Style::Naive
 enum Style {
     Fair,
     Naive,
-}
-
-/// What all contenders of one measurement tell.
-#[derive(Debug)]
-struct Race {
-    clock: Instant,
-    recording: AtomicBool,
-    inside: AtomicU64,
-    overlaps: AtomicU64,
-    tries: AtomicU64,
-    /// When the last holder began to give back, in nanoseconds; 0 once it was taken into account.
-    released: AtomicU64,
-    counts: Vec<AtomicU64>,
-    hand_offs: Mutex<Latency>,
-}
-
-impl Race {
-    fn now(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
-    }
-
-    fn tries(&self) {
-        self.tries.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn entered(&self, me: usize) {
-        let now = self.now();
-        if self.inside.fetch_add(1, Ordering::SeqCst) != 0 {
-            self.overlaps.fetch_add(1, Ordering::SeqCst);
-        }
-        let released = self.released.swap(0, Ordering::SeqCst);
-        if self.recording.load(Ordering::SeqCst) {
-            self.counts[me].fetch_add(1, Ordering::SeqCst);
-            if released != 0 {
-                let mut taken = self.hand_offs.lock().unwrap_or_else(PoisonError::into_inner);
-                taken.record(Duration::from_nanos(now.saturating_sub(released)));
-            }
-        }
-    }
-
-    fn leaves(&self) {
-        self.inside.fetch_sub(1, Ordering::SeqCst);
-        self.released.store(self.now(), Ordering::SeqCst);
-    }
 }
 
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
@@ -156,16 +110,7 @@ async fn contended(
         let few = (count.min(SESSIONS_MAX) - sessions.len()).min(16);
         sessions.extend(try_join_all((0..few).map(|_| coord.session(TTL))).await?);
     }
-    let race = Arc::new(Race {
-        clock: Instant::now(),
-        recording: AtomicBool::new(false),
-        inside: AtomicU64::new(0),
-        overlaps: AtomicU64::new(0),
-        tries: AtomicU64::new(0),
-        released: AtomicU64::new(0),
-        counts: (0..count).map(|_| AtomicU64::new(0)).collect(),
-        hand_offs: Mutex::default(),
-    });
+    let race = Arc::new(Race::of(count));
     // Held until all have come: what they take to come is not measured.
     let gate = coord.session(TTL).await?;
     let held = match style {
@@ -189,18 +134,18 @@ async fn contended(
     }
     gate.close().await?;
     tokio::time::sleep(plan.span(0.2)).await;
-    let tried = race.tries.load(Ordering::SeqCst);
+    let tried = race.tries();
     let before = Work::read(store.server()).await;
-    race.recording.store(true, Ordering::SeqCst);
+    race.record(true);
     let began = Instant::now();
     tokio::time::sleep(plan.span(0.6)).await;
     // A smoke run, and a herd, may need longer for the first.
-    while race.counts.iter().all(|count| count.load(Ordering::SeqCst) == 0) && began.elapsed() < TTL {
+    while race.counts().iter().all(|count| *count == 0) && began.elapsed() < TTL {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    race.recording.store(false, Ordering::SeqCst);
+    race.record(false);
     let seconds = began.elapsed().as_secs_f64();
-    let tries = race.tries.load(Ordering::SeqCst) - tried;
+    let tries = race.tries() - tried;
     let after = Work::read(store.server()).await;
     ending.send_replace(true);
     for ended in try_join_all(contending).await? {
@@ -209,18 +154,19 @@ async fn contended(
     for session in sessions {
         session.close().await?;
     }
-    let counts: Vec<u64> = race.counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+    let counts = race.counts();
     let all = counts.iter().sum::<u64>() as f64;
     let spread = counts.iter().max().zip(counts.iter().min()).map_or(0, |(most, fewest)| most - fewest);
-    let hand_offs = race.hand_offs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let hand_offs = race.hand_offs();
     let mut figures = vec![
         ("acquisitions/s", all / seconds),
         ("tries an acquisition", tries as f64 / all.max(1.0)),
-        ("hand-off p50 ms", hand_offs.ms(0.5)),
-        ("hand-off p99 ms", hand_offs.ms(0.99)),
         ("most − fewest", spread as f64),
-        ("overlaps", race.overlaps.load(Ordering::SeqCst) as f64),
+        ("overlaps", race.overlaps() as f64),
     ];
+    if hand_offs.count() > 0 {
+        figures.extend([("hand-off p50 ms", hand_offs.ms(0.5)), ("hand-off p99 ms", hand_offs.ms(0.99))]);
+    }
     figures.extend(after.each(before, all));
     Ok(figures)
 }
@@ -230,7 +176,7 @@ async fn gather(coord: &Coord, style: Style, count: usize, race: &Race) -> Resul
     let began = Instant::now();
     loop {
         let here = match style {
-            Style::Naive => usize::try_from(race.tries.load(Ordering::SeqCst))?,
+            Style::Naive => usize::try_from(race.tries())?,
             // With the one who holds it.
             Style::Fair => match coord.list(LOCK).await {
                 Ok(line) => line.children.len().saturating_sub(1),
@@ -264,7 +210,7 @@ async fn contend(
         tokio::task::coop::consume_budget().await;
         match style {
             Style::Fair => {
-                race.tries();
+                race.tried();
                 let guard = tokio::select! {
                     guard = lock.acquire() => guard?,
                     _ = over.wait_for(|over| *over) => return Ok(()),
@@ -295,7 +241,7 @@ async fn contend(
 async fn naive(session: &Session, key: &Key, race: &Race, me: usize) -> Result<()> {
     let mine = me.to_string();
     loop {
-        race.tries();
+        race.tried();
         match session.coord().create(key, mine.clone(), Lifetime::Session).await {
             Ok(Some(_)) => return Ok(()),
             Ok(None) => session.coord().wait(&Seen::Exists(key.clone())).await?,

@@ -1,15 +1,16 @@
 //! Memory of idle waiters on one lock, in a process of their own.
 
-use std::{env, fs, time::Duration};
+use std::{env, time::Duration};
 
-use coord::{Coord, Lock, Retry, Session};
+use coord::{Lock, Session};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
-use tokio::{process::Command, time::Instant};
+use tokio::process::Command;
 
 use crate::{
     Result,
     args::{Speed, Waiters},
+    idle::{line_is, resident_kib},
     report::{Bound, Claim, Report, Waiting},
     stand,
     stats::Sample,
@@ -65,7 +66,7 @@ pub(crate) async fn child(args: &Waiters) -> Result<String> {
     let coord = stand::open(&args.url).await?;
     let session = coord.session(TTL).await?;
     let guard = Lock::new(&session, LOCK)?.acquire().await?;
-    let before_mb = resident_mb()?;
+    let before_mb = resident_kib()? * 1024.0 / 1e6;
 
     let sessions: Vec<Session> = if args.own_sessions {
         let mut sessions = Vec::with_capacity(args.count);
@@ -82,42 +83,14 @@ pub(crate) async fn child(args: &Waiters) -> Result<String> {
         .into_iter()
         .map(|session| tokio::spawn(async move { Lock::new(&session, LOCK)?.acquire().await }))
         .collect();
-    in_line(&coord, args.count + 1).await?;
+    line_is(&coord, LOCK, args.count + 1, PATIENCE).await?;
     // What joining took is given back by now, or counts.
     tokio::time::sleep(Duration::from_secs(1)).await;
     if waiting.iter().any(tokio::task::JoinHandle::is_finished) {
         return Err("a waiter did not wait".into());
     }
-    let after_mb = resident_mb()?;
+    let after_mb = resident_kib()? * 1024.0 / 1e6;
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     drop(guard);
     Ok(serde_json::to_string(&Told { before_mb, after_mb })?)
-}
-
-/// Waits until as many are in the line.
-async fn in_line(coord: &Coord, count: usize) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let found = match coord.list(LOCK).await {
-            Ok(line) => line.children.len(),
-            // A server that lets so many join at once may be late with an answer.
-            Err(error) if error.retry() == Retry::Safe => 0,
-            Err(error) => return Err(error.into()),
-        };
-        if found == count {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(format!("only {found} of {count} got into the line").into());
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// Resident memory of this process.
-fn resident_mb() -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("this system tells no VmRSS")?;
-    Ok(kib.trim().parse::<f64>()? * 1024.0 / 1e6)
 }
