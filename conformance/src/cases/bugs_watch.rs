@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coord_api::{Error, Key, Lifetime, Seen, Txn};
+use coord_api::{Error, Key, Lifetime, Retry, Seen, Txn};
 use futures::StreamExt;
 
 use super::watch::Follower;
@@ -125,7 +125,11 @@ async fn the_end_of_many_sessions_holds_up_nobody(cx: Arc<Cx>) -> CaseResult {
         let put = tokio::time::timeout(Duration::from_secs(5), other.put("/other", format!("{round}"))).await;
         put.map_err(|_| crate::Failure(format!("write {round} did not end")))??;
     }
-    within("the end of the sessions", ending).await?.expect("no panic")?;
+    match within("the end of the sessions", ending).await?.expect("no panic") {
+        // A busy server need not confirm each end within the time that a close takes at most.
+        Err(error) if error.retry() != Retry::Ambiguous => return Err(error.into()),
+        _ => {}
+    }
     follower.follow(&mut watch, "all are gone", |state| state.is_empty()).await?;
     Ok(())
 }

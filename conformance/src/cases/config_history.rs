@@ -202,6 +202,8 @@ async fn what_is_old_goes_while_somebody_never_stops_publishing(cx: Arc<Cx>) -> 
         crowd.push(tokio::spawn(async move {
             for number in 0_u64.. {
                 publish_rate(&namespace, &format!("{publisher}-{number}")).await?;
+                // In memory nothing in it waits: neither would others run, nor would it end when it is told to.
+                tokio::task::yield_now().await;
             }
             Ok::<_, Failure>(())
         }));
