@@ -9,8 +9,6 @@ use coord::{Coord, Dir, Hold, StoreUrl};
 
 use crate::{Failure, exit::say};
 
-const SESSION: &str = "COORD_SESSION";
-
 /// What is held, in the words of messages and of the command's environment.
 pub(super) struct Kind {
     /// In messages: "the lock is lost".
@@ -58,7 +56,7 @@ pub(super) fn about(kind: &Kind, hold: &Hold, name: &str) -> Vec<(&'static str, 
         (kind.name, name.to_owned()),
         (kind.key, hold.key().to_string()),
         ("COORD_FENCING_TOKEN", hold.token().to_string()),
-        (SESSION, hold.session().id().to_string()),
+        ("COORD_SESSION", hold.session().id().to_string()),
     ]
 }
 
@@ -66,17 +64,17 @@ pub(super) fn about(kind: &Kind, hold: &Hold, name: &str) -> Vec<(&'static str, 
 struct Outer {
     name: Dir,
     key: String,
-    session: String,
 }
 
 fn outer(kind: &Kind) -> Option<Outer> {
     let name = Dir::parse(&env::var(kind.name).ok()?).ok()?;
-    Some(Outer { name, key: env::var(kind.key).ok()?, session: env::var(SESSION).ok()? })
+    Some(Outer { name, key: env::var(kind.key).ok()? })
 }
 
 /// Refuses what we run under ourselves: it would wait for its own end.
 ///
-/// Whether it is that one, the store knows: the entry that we were told of is there only in the same store and namespace.
+/// Whether it is that one, the store knows: the entry that we were told of has a nonce in its name, and is there only in
+/// the same store and namespace. Its session does not matter: with another kind between the two, we know only that one's.
 pub(super) async fn refuse_nested(kind: &Kind, coord: &Coord, name: &str) -> Result<(), Failure> {
     let Some(outer) = outer(kind) else { return Ok(()) };
     let name = Dir::parse(name)?;
@@ -84,13 +82,11 @@ pub(super) async fn refuse_nested(kind: &Kind, coord: &Coord, name: &str) -> Res
         return Ok(());
     }
     match coord.get(outer.key).await {
-        Ok(Some(entry)) if entry.meta.owner.as_ref().is_some_and(|owner| owner.as_str() == outer.session) => {
-            Err(Failure::Setup(format!(
-                "this command already runs under {name}, and would wait for its own end"
-            )))
-        }
+        Ok(Some(_)) => Err(Failure::Setup(format!(
+            "this command already runs under {name}, and would wait for its own end"
+        ))),
         // Another store's of that name, or one that is lost.
-        Ok(_) => Ok(()),
+        Ok(None) => Ok(()),
         Err(error) => {
             say(&format!("this command may already run under {name} and wait for its own end: {error}"));
             Ok(())

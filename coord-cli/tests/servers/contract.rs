@@ -110,6 +110,12 @@ pub(crate) async fn a_lock_within_itself_is_refused(lab: Lab) {
     assert_eq!((code(&output), output.stdout.as_slice()), (125, b"".as_slice()), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("already runs under /locks/it"), "{said}");
+    let url = lab.url();
+    let between = format!(
+        "\"$COORD\" --url '{url}' elect /leader -- \"$COORD\" --url '{url}' lock /locks/it --timeout 10s -- echo ran"
+    );
+    let output = run(lab.lock(&[], &between)).await;
+    assert_eq!((code(&output), output.stdout.as_slice()), (125, b"".as_slice()), "{output:?}");
     for (url, name) in [(lab.url().to_owned(), "/locks/other"), (format!("{}/else", lab.url()), "/locks/it")]
     {
         let output = run(nested(&url, name)).await;
