@@ -85,7 +85,8 @@ pub(crate) async fn copy(source: &Source, out: &mut Output<'_>, args: CopyArgs) 
     let same = compared.differs.is_empty();
     if !same {
         say(
-            "both sides are not the same: somebody wrote to one of them meanwhile. Copy again with --overwrite",
+            "both sides are not the same: somebody wrote to one of them meanwhile, or a key of the target goes with a \
+             session. Copy again with --overwrite",
         );
     }
     summary.digest = Some(compared.digest);

@@ -119,11 +119,13 @@ pub(super) async fn compare(
         let (theirs, ours) = futures::try_join!(theirs, ours)?;
         for (((key, moved), theirs), ours) in chunk.iter().zip(theirs).zip(ours) {
             let name = to.dir.relative(moved).unwrap_or_else(|| moved.as_str());
+            // A put keeps the owner: what goes with a session of the target is no copy.
+            let stays = ours.as_ref().is_none_or(|entry| entry.meta.owner.is_none());
             let ours = ours.map(|entry| digest(name, &entry));
             if let Some(ours) = &ours {
                 all.update(ours);
             }
-            if theirs.map(|entry| digest(name, &entry)) != ours {
+            if !stays || theirs.map(|entry| digest(name, &entry)) != ours {
                 differs.push(key.clone());
             }
         }
@@ -182,6 +184,16 @@ mod tests {
         let differs: Vec<_> = compared.differs.iter().map(Key::as_str).collect();
         assert_eq!(differs, ["/a", "/b/c"]);
         assert_ne!(compared.digest, same.digest);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_goes_with_a_session_of_the_target_is_no_copy() {
+        let (from, to, pairs) = two("session").await;
+        let session = to.coord.session(std::time::Duration::from_secs(10)).await.unwrap();
+        session.coord().create("/a", "", coord::Lifetime::Session).await.unwrap().unwrap();
+        write(&from, &to, &pairs, true, &mut Progress::new()).await.unwrap();
+        let compared = compare(&from, &to, &pairs, &mut Progress::new()).await.unwrap();
+        assert_eq!(compared.differs.iter().map(Key::as_str).collect::<Vec<_>>(), ["/a"]);
     }
 
     #[tokio::test]
