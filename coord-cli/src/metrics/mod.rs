@@ -33,7 +33,7 @@ pub(crate) async fn serve(
     };
     out.line(&format!("http://{}/metrics", listener.local_addr()?))?;
 
-    // One look at a time: two who ask at once are told the same.
+    // One look at a time: who asks meanwhile waits, and looks again.
     let probe = Arc::new(Mutex::new(Probe::new(coord.clone(), args.dirs)));
     let page = move || {
         let (probe, exporter) = (Arc::clone(&probe), exporter.clone());

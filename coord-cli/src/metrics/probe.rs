@@ -6,8 +6,9 @@ use std::{
 };
 
 use coord::{Coord, Error, ErrorKind, Freshness, WatchEvent, layers::system_name};
-use futures::StreamExt;
+use futures::{StreamExt, future::join_all};
 use metrics::gauge;
+use tokio::time::timeout;
 
 use super::names;
 
@@ -47,16 +48,20 @@ impl Probe {
         gauge!(names::UP, "store" => self.store).set(f64::from(u8::from(up)));
         let seconds = if up { began.elapsed().as_secs_f64() } else { f64::NAN };
         gauge!(names::PROBE_SECONDS, "store" => self.store).set(seconds);
-        for dir in &self.dirs {
-            // One time-out is enough: the rest would wait in vain, and with them whoever asked.
-            let contents = match &answer {
-                Ok(_) => {
-                    self.contents(dir).await.inspect_err(|error| tracing::warn!(dir, %error, "not seen")).ok()
-                }
-                Err(_) => None,
-            };
+        // All at once: whoever asked waits for one time-out at most.
+        join_all(self.dirs.iter().map(|dir| async move {
+            let contents = if up { self.see(dir).await } else { None };
             self.tell(dir, contents.as_ref());
-        }
+        }))
+        .await;
+    }
+
+    async fn see(&self, dir: &str) -> Option<Contents> {
+        let seen = match timeout(PATIENCE, self.contents(dir)).await {
+            Ok(seen) => seen,
+            Err(_) => Err(Error::new(ErrorKind::Timeout, "the directory was not read in time")),
+        };
+        seen.inspect_err(|error| tracing::warn!(dir, %error, "not seen")).ok()
     }
 
     fn tell(&self, dir: &str, contents: Option<&Contents>) {
@@ -74,16 +79,11 @@ impl Probe {
 
     async fn contents(&self, dir: &str) -> Result<Contents, Error> {
         let line = self.coord.list(dir).await?;
-        let snapshot = async {
-            // Only its beginning: the one call that reads a whole directory at one moment.
-            match self.coord.watch(dir).await?.next().await.transpose()? {
-                Some(WatchEvent::Snapshot { entries, .. }) => Ok(entries),
-                _ => Err(Error::new(ErrorKind::Unexpected, "a watch did not begin with a snapshot")),
-            }
+        // Only its beginning: the one call that reads a whole directory at one moment.
+        let entries = match self.coord.watch(dir).await?.next().await.transpose()? {
+            Some(WatchEvent::Snapshot { entries, .. }) => entries,
+            _ => return Err(Error::new(ErrorKind::Unexpected, "a watch did not begin with a snapshot")),
         };
-        let entries = tokio::time::timeout(PATIENCE, snapshot)
-            .await
-            .map_err(|_| Error::new(ErrorKind::Timeout, "the directory was not read in time"))??;
         let owners: Vec<_> = entries.iter().filter_map(|entry| entry.meta.owner.as_ref()).collect();
         Ok(Contents {
             keys: entries.len(),
