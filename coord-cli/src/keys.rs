@@ -1,6 +1,6 @@
 //! `get`, `put`, `ls` and `del`.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 
 use coord::{Coord, Entry, Lifetime, Version, Written};
 use serde_json::json;
@@ -10,6 +10,7 @@ use crate::{
     args::{DelArgs, DirArgs, GetArgs, PutArgs},
     code,
     exit::say,
+    input::stdin,
     output::{Output, entry, printable, printable_text},
 };
 
@@ -52,14 +53,7 @@ fn row(entry: &Entry) -> Vec<String> {
 pub(crate) async fn put(coord: &Coord, out: &mut Output<'_>, args: PutArgs) -> Result<u8, Failure> {
     let value = match args.value {
         Some(text) if text != "-" => text.into_bytes(),
-        given => {
-            if given.is_none() && std::io::stdin().is_terminal() {
-                say("reading the value from standard input; Ctrl-D ends it");
-            }
-            let mut bytes = Vec::new();
-            std::io::stdin().read_to_end(&mut bytes)?;
-            bytes
-        }
+        _ => stdin("the value")?,
     };
     let key = args.key.as_str();
     let written = match args.version {

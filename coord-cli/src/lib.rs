@@ -11,6 +11,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod generate;
+mod input;
 mod keys;
 mod metrics;
 mod output;

@@ -1,9 +1,6 @@
 //! `set`, `publish`, `rollback`.
 
-use std::{
-    io::{IsTerminal, Read},
-    path::Path,
-};
+use std::path::Path;
 
 use coord::config_centre::{Content, Expected, Format as Document, looks_secret};
 use coord::{Error, ErrorKind};
@@ -14,7 +11,7 @@ use super::{
     edit,
     show::edited,
 };
-use crate::{Failure, exit::say, output::Output};
+use crate::{Failure, exit::say, input::stdin, output::Output};
 
 impl Context {
     pub(super) async fn set(&self, out: &mut Output<'_>, args: &SetArgs) -> Result<u8, Failure> {
@@ -82,16 +79,8 @@ pub(super) fn content(file: &Path, format: Option<ContentFormat>) -> Result<Cont
             )));
         }
     };
-    let mut bytes = Vec::new();
-    let read = if file == Path::new("-") {
-        if std::io::stdin().is_terminal() {
-            say("reading from standard input; Ctrl-D ends it");
-        }
-        std::io::stdin().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    read.map_err(|error| Failure::Setup(format!("{name}: {error}")))?;
+    let read = if file == Path::new("-") { stdin("the content") } else { std::fs::read(file) };
+    let bytes = read.map_err(|error| Failure::Setup(format!("{name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|_| Failure::Setup(format!("{name} is no text")))?;
     let document = |format| Ok(Content::document(format, text.as_str()));
     match format {

@@ -1,12 +1,12 @@
 //! `elect`: runs a command while leading, term after term.
 
-use coord::{Candidate, CandidateOptions, Coord, SessionKeeper};
+use coord::{Candidate, CandidateOptions, Coord, Leadership, SessionKeeper};
 
 use super::{
     args::ElectArgs,
     end,
     environment::{LEADERSHIP, refuse_nested},
-    held::{self, Ended, Job, give_back},
+    held::{self, Ended, Job},
     own_id,
     signals::Signals,
     standing,
@@ -49,11 +49,7 @@ async fn stand(
             variables: vec![("COORD_EPOCH", epoch), ("COORD_CANDIDATE", candidate.id().to_owned())],
             hold: &args.hold,
         };
-        let ended = held::run(&leadership, &job, signals).await?;
-        if leadership.is_valid() {
-            give_back(&LEADERSHIP, leadership.resign()).await;
-        }
-        match ended {
+        match held::run_and_give_back(leadership, &job, signals, Leadership::resign).await? {
             Ended::Lost if !signals.asked_to_end() => say(&format!("standing again for {}", args.name)),
             ended => return Ok(ended.code()),
         }

@@ -1,6 +1,6 @@
 //! The command runs while something is held.
 
-use std::{ffi::OsString, process::ExitStatus, time::Duration};
+use std::{ffi::OsString, ops::Deref, process::ExitStatus, time::Duration};
 
 use coord::Hold;
 use nix::sys::signal::{Signal, raise};
@@ -101,6 +101,24 @@ pub(super) async fn run(hold: &Hold, job: &Job<'_>, signals: &mut Signals) -> Re
         return Ok(Ended::Lost);
     }
     Ok(Ended::Itself(status))
+}
+
+/// Runs the command of `job` while `held` holds, and then gives that back by `release`, unless it is lost.
+pub(super) async fn run_and_give_back<H, R>(
+    held: H,
+    job: &Job<'_>,
+    signals: &mut Signals,
+    release: impl FnOnce(H) -> R,
+) -> Result<Ended, Failure>
+where
+    H: Deref<Target = Hold>,
+    R: Future<Output = coord::Result<()>>,
+{
+    let ended = run(&held, job, signals).await?;
+    if held.is_valid() {
+        give_back(job.kind, release(held)).await;
+    }
+    Ok(ended)
 }
 
 /// Waits for `release` to give back what is held, but not for long.

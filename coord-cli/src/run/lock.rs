@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{
     args::{LockArgs, WaitArgs},
     environment::{LOCK, refuse_nested},
-    held::{self, Job, give_back},
+    held::{self, Job},
     in_session,
     signals::Signals,
 };
@@ -46,11 +46,7 @@ async fn wait_and_hold(
         variables: Vec::new(),
         hold: &args.hold,
     };
-    let ended = held::run(&guard, &job, signals).await?;
-    if guard.is_valid() {
-        give_back(&LOCK, guard.release()).await;
-    }
-    Ok(ended.code())
+    Ok(held::run_and_give_back(guard, &job, signals, LockGuard::release).await?.code())
 }
 
 async fn wait(lock: &Lock, args: &WaitArgs) -> coord::Result<Option<LockGuard>> {

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{
     args::SemaphoreArgs,
     environment::{PERMIT, refuse_nested},
-    held::{self, Job, give_back},
+    held::{self, Job},
     in_session,
     signals::Signals,
 };
@@ -15,7 +15,8 @@ use crate::{Failure, exit::say, store::Source};
 pub(crate) async fn run(source: &Source, args: &SemaphoreArgs, verbose: bool) -> Result<u8, Failure> {
     let mut signals = Signals::install()?;
     let coord = signals.during(source.connect()).await??;
-    if args.permits == 1 {
+    // The outer one has a permit at least: who wants them all would wait for it.
+    if args.take >= args.permits {
         signals.during(refuse_nested(&PERMIT, &coord, &args.name)).await??;
     }
     let work =
@@ -49,11 +50,7 @@ async fn wait_and_hold(
         variables: Vec::new(),
         hold: &args.hold,
     };
-    let ended = held::run(&permit, &job, signals).await?;
-    if permit.is_valid() {
-        give_back(&PERMIT, permit.release()).await;
-    }
-    Ok(ended.code())
+    Ok(held::run_and_give_back(permit, &job, signals, Permit::release).await?.code())
 }
 
 async fn wait(semaphore: &Semaphore, args: &SemaphoreArgs) -> coord::Result<Option<Permit>> {

@@ -76,7 +76,7 @@ impl Signals {
     }
 
     /// The same, but only a signal that asks to end does so.
-    pub(super) async fn unless_ending<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+    pub(crate) async fn unless_ending<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
             signal = self.ending() => Err(Failure::Signal(signal)),

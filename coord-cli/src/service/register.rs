@@ -33,24 +33,16 @@ pub(super) async fn register(
         Err(Failure::Store(error)) => return Ok(wrong(&error)),
         instance => instance?,
     };
-    let coord = tokio::select! {
-        biased;
-        signal = signals.ending() => return Ok(code::of_signal(signal as i32)),
-        coord = source.connect() => coord?,
-    };
+    let coord = signals.unless_ending(source.connect()).await??;
     let registry = place.registry(&coord)?;
     if coord.info().guarantees.durability == Durability::Process {
         say("this store lives in this process alone: nobody else sees the instance");
     }
     let keeper = SessionKeeper::new(&coord, SessionOptions::new(args.ttl));
-    let entered = tokio::select! {
-        biased;
-        signal = signals.ending() => Err(code::of_signal(signal as i32)),
-        entered = enter(&registry, &keeper, instance, args.timeout) => Ok(entered),
-    };
+    let entered = signals.unless_ending(enter(&registry, &keeper, instance, args.timeout)).await;
     let (registration, ended) = match entered {
         // It may be there already: it must go, too.
-        Err(code) => (None, Ok(code)),
+        Err(signal) => (None, Err(signal)),
         Ok(Err(error)) => (None, refused(error)),
         Ok(Ok(registration)) => {
             let ended = serve(&registration, out, args, &mut signals).await;

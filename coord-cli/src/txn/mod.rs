@@ -2,8 +2,6 @@
 
 mod statement;
 
-use std::io::{IsTerminal, Read};
-
 use clap::Args;
 use coord::{Commit, Failed, Limits, Rejection, Txn, TxnOutcome, Written};
 use serde_json::{Value, json};
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     Failure, Format, code,
     exit::say,
+    input::stdin,
     output::{Output, printable_text},
     store::Source,
 };
@@ -62,12 +61,7 @@ pub(crate) async fn txn(source: &Source, out: &mut Output<'_>, args: TxnArgs) ->
 
 /// The statements of standard input, each with the index of its line.
 fn lines() -> Result<Vec<(usize, String)>, Failure> {
-    if std::io::stdin().is_terminal() {
-        say("reading the transaction from standard input; Ctrl-D ends it");
-    }
-    let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes)
+    let text = String::from_utf8(stdin("the transaction")?)
         .map_err(|_| Failure::Setup("standard input is not UTF-8; give such a value in JSON".to_owned()))?;
     let meant = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
     Ok(text
