@@ -22,6 +22,9 @@ impl Cx {
     pub const SHORT: Duration = Duration::from_secs(2);
     /// A ttl for sessions that must live through the case, also on a loaded machine.
     pub const LONG: Duration = Duration::from_secs(20);
+    /// A ttl for sessions that must live through a restart of the server: a JVM on a loaded machine takes its time. Not
+    /// longer, as a store that forgets tells a session of its end with the next renewal.
+    pub const OVER_A_RESTART: Duration = Duration::from_secs(30);
 
     pub(crate) fn new(fixture: Arc<dyn Fixture>, case: &str) -> Self {
         // Unique also across runs against a server that keeps its data.

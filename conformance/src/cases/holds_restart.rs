@@ -16,7 +16,8 @@ cases!("holds_restart", needs Server:
 async fn holds_and_places_survive_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
-    let (session_a, session_b) = (a.coord.session(Cx::LONG).await?, b.coord.session(Cx::LONG).await?);
+    let (session_a, session_b) =
+        (a.coord.session(Cx::OVER_A_RESTART).await?, b.coord.session(Cx::OVER_A_RESTART).await?);
     let mut pairs = Vec::new();
     for kind in Kind::ALL {
         if kind == Kind::Write {

@@ -26,7 +26,7 @@ const KEY: &str = "/services/billing/a";
 async fn an_election_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
-    let keep = |coord| SessionKeeper::new(coord, SessionOptions::new(Cx::LONG));
+    let keep = |coord| SessionKeeper::new(coord, SessionOptions::new(Cx::OVER_A_RESTART));
     let one = Candidate::new(&keep(&a.coord), DIR, "one")?;
     let two = Candidate::new(&keep(&b.coord), DIR, "two")?;
     let leadership = one.leadership().await?;
@@ -74,7 +74,7 @@ async fn an_election_survives_a_frozen_server(cx: Arc<Cx>) -> CaseResult {
 async fn a_registration_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
     let a = cx.client(&rig).await?;
-    let keeper = SessionKeeper::new(&a.coord, SessionOptions::new(Cx::LONG));
+    let keeper = SessionKeeper::new(&a.coord, SessionOptions::new(Cx::OVER_A_RESTART));
     let one = PersistentEphemeral::new(&keeper, KEY, "1")?;
     within("registered", one.registered()).await??;
     rig.kill().await?;

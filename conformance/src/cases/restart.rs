@@ -22,7 +22,7 @@ cases!("restart", needs Server:
 async fn a_session_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
     let client = cx.client(&rig).await?;
-    let session = client.coord.session(Duration::from_secs(15)).await?;
+    let session = client.coord.session(Cx::OVER_A_RESTART).await?;
     session.coord().create("/eph", "", Lifetime::Session).await?.expect("new");
     let before = client.coord.put("/stays", "1").await?.revision;
     rig.kill().await?;
@@ -34,7 +34,7 @@ async fn a_session_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     }
     assert_eq!(reader.get("/stays").await?.expect("acknowledged").value, "1");
     let mut states = session.states();
-    within("live again", states.wait_for(|state| *state == SessionState::Live)).await?.expect("alive");
+    within("live again", states.wait_for(|state| *state != SessionState::Suspended)).await?.expect("alive");
     assert!(session.is_valid(), "{:?}", session.state());
     assert_eq!(reader.get("/eph").await?.expect("its session lives").meta.owner.as_ref(), Some(session.id()));
     assert!(client.coord.put("/stays", "2").await?.revision > before);
@@ -117,7 +117,8 @@ async fn closing_without_a_server_is_quick_and_promises_nothing(cx: Arc<Cx>) -> 
 async fn the_lock_survives_a_restart_of_the_server(cx: Arc<Cx>) -> CaseResult {
     let rig = cx.rig().await?;
     let (a, b) = (cx.client(&rig).await?, cx.client(&rig).await?);
-    let (session_a, session_b) = (a.coord.session(Cx::LONG).await?, b.coord.session(Cx::LONG).await?);
+    let (session_a, session_b) =
+        (a.coord.session(Cx::OVER_A_RESTART).await?, b.coord.session(Cx::OVER_A_RESTART).await?);
     let guard = Lock::new(&session_a, "/locks/x")?.acquire().await?;
     let waiter = queue_up(&session_b, "/locks/x", 1).await?;
     rig.kill().await?;
