@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use crate::{Client, Failure, Fixture, Link, Rig};
 
-/// How long a condition may take to become true; far above what any store needs.
+/// How long a condition may take to become true; far above what any store needs, and not above [`Cx::LONG`]: what goes
+/// with its session only is not there in time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The surroundings of one run of one case.
@@ -22,6 +23,9 @@ impl Cx {
     pub const SHORT: Duration = Duration::from_secs(2);
     /// A ttl for sessions that must live through the case, also on a loaded machine.
     pub const LONG: Duration = Duration::from_secs(20);
+    /// How late a call may be that was given a time-out: room for a loaded machine, and less than the time that a call
+    /// without one is given.
+    pub const SLACK: Duration = Duration::from_secs(3);
     /// A ttl for sessions that must live through a restart of the server: a JVM on a loaded machine takes its time. Not
     /// longer, as a store that forgets tells a session of its end with the next renewal.
     pub const OVER_A_RESTART: Duration = Duration::from_secs(30);

@@ -90,18 +90,18 @@ async fn of_many_hosts_one_runs_the_job() {
 }
 
 #[tokio::test]
-async fn a_semaphore_of_one_within_itself_is_refused_and_of_two_is_not() {
+async fn a_semaphore_within_itself_is_refused_to_who_wants_all_its_permits() {
     let lab = Lab::new();
-    for (permits, expected) in [("1", 125), ("2", 0)] {
-        let name = format!("/limits/{permits}");
+    for (permits, take, expected) in [("1", "1", 125), ("2", "1", 0), ("2", "2", 125)] {
+        let name = format!("/limits/{permits}-{take}");
         let inner = format!(
-            "'{}' semaphore {name} --permits {permits} --timeout 20s -- true",
+            "'{}' semaphore {name} --permits {permits} --take {take} --timeout 20s -- true",
             env!("CARGO_BIN_EXE_coord")
         );
         let outer = lab.start(&["semaphore", &name, "--permits", permits, "--", "sh", "-c", &inner]);
         let (code, said) = finish(outer).await;
         assert_eq!(code, expected, "{said}");
-        assert_eq!(said.contains("wait for its own end"), permits == "1", "{said}");
+        assert_eq!(said.contains("wait for its own end"), expected == 125, "{said}");
     }
 }
 

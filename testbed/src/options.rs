@@ -62,7 +62,7 @@ impl Default for ServerOptions {
             require_client_cert: false,
             auth: None,
             durable: false,
-            start_timeout: Duration::from_secs(30),
+            start_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -141,7 +141,7 @@ impl ServerOptions {
     }
 
     /// How long [`Server::start`](crate::Server::start) and
-    /// [`Server::restart`](crate::Server::restart) wait for a handshake (default 30 s).
+    /// [`Server::restart`](crate::Server::restart) wait for a handshake (default 60 s).
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
         self

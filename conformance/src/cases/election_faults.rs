@@ -206,7 +206,7 @@ async fn a_run_can_be_stopped_while_nobody_answers(cx: Arc<Cx>) -> CaseResult {
     let began = Instant::now();
     run.abort();
     let _ = within("the run", run).await?;
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Cx::SLACK, "{:?}", began.elapsed());
     assert!(!one.is_leader());
     drop(one);
     within("the next", two.leadership()).await??.resign().await?;

@@ -57,9 +57,9 @@ async fn a_dead_process_is_out_of_every_view_within_the_bound(cx: Arc<Cx>) -> Ca
         .await?;
     let gone = Instant::now();
     see(&view, "one is left", &["alive"]).await?;
-    assert!(gone.elapsed() < Duration::from_secs(1), "shown {:?} after the store knew", gone.elapsed());
+    assert!(gone.elapsed() < Cx::SLACK, "shown {:?} after the store knew", gone.elapsed());
     // The ttl, at most doubled by a store that rounds, and its tick.
-    assert!(cut.elapsed() < Duration::from_secs(8), "{:?}", cut.elapsed());
+    assert!(cut.elapsed() < Duration::from_secs(10), "{:?}", cut.elapsed());
     assert!(dead.iter().all(|one| !one.is_registered()) && alive.is_registered());
     Ok(())
 }
