@@ -7,7 +7,7 @@ use coord_api::{
     Backend, BackendInfo, Dir, Durability, Entry, Error, ErrorKind, Freshness, Guarantees, Key, Lifetime,
     Limits, Listing, OpContext, Ordered, OrderedCreate, Result, Revision, Seen, SessionDriver,
     SessionOptions, Start, Txn, TxnOutcome, WatchStream,
-    kit::{HubRef, Hubs, Runtime},
+    kit::{HubRef, Hubs, Runtime, Sessions},
 };
 use redis::{Cmd, Value};
 
@@ -19,7 +19,7 @@ use crate::{
     reader,
     record::{array, bytes, entry, malformed, number, revision, text},
     script,
-    session::{self, Sessions},
+    session::{self, ByScript},
     settings::Settings,
     snapshot, txn,
 };
@@ -39,7 +39,7 @@ pub struct RedisBackend {
     link: Arc<Link>,
     feeds: Arc<Feeds>,
     hubs: Hubs,
-    sessions: Arc<Sessions>,
+    sessions: Sessions<ByScript>,
 }
 
 impl RedisBackend {
@@ -47,7 +47,7 @@ impl RedisBackend {
         let link = Link::open(settings, runtime).await?;
         let (feeds, hubs) = (Arc::<Feeds>::default(), Hubs::default());
         link.runtime.spawn(reader::run(Arc::clone(&link), Arc::clone(&feeds), hubs.clone()));
-        Ok(Self { link, feeds, hubs, sessions: Arc::default() })
+        Ok(Self { link, feeds, hubs, sessions: Sessions::default() })
     }
 
     fn ensure_open(&self) -> Result<()> {
@@ -58,7 +58,7 @@ impl RedisBackend {
     fn session(&self, ctx: &OpContext, needed: bool) -> Result<String> {
         match &ctx.session {
             Some(id) if needed => {
-                self.sessions.ensure_valid(id)?;
+                self.sessions.valid(id)?;
                 Ok(id.as_str().to_owned())
             }
             None if needed => Err(Error::invalid("an ephemeral or ordered key needs a session")),
@@ -90,7 +90,7 @@ impl RedisBackend {
     }
 
     fn shutdown(&self) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (link, hubs, sessions) = (Arc::clone(&self.link), self.hubs.clone(), Arc::clone(&self.sessions));
+        let (link, hubs, sessions) = (Arc::clone(&self.link), self.hubs.clone(), self.sessions.clone());
         hubs.close(closed);
         async move {
             let ended = sessions.close_all().await;
@@ -229,7 +229,7 @@ impl Backend for RedisBackend {
 
     async fn open_session(&self, options: &SessionOptions) -> Result<Arc<dyn SessionDriver>> {
         self.ensure_open()?;
-        let opening = session::open(Arc::clone(&self.link), Arc::clone(&self.sessions), options.clone());
+        let opening = session::open(Arc::clone(&self.link), self.sessions.clone(), options.clone());
         self.link.runtime.run(opening).await
     }
 

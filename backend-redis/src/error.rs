@@ -167,20 +167,6 @@ pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the handle was closed")
 }
 
-/// The same error for one more of those who wait for it.
-pub(crate) fn again(error: &Error) -> Error {
-    let mut copy = Error::new(error.kind(), error.message().to_owned()).with_retry(error.retry());
-    for (name, value) in error.context() {
-        if let Some(name) = NAMES.iter().find(|known| **known == name) {
-            copy = copy.with_context(name, value);
-        }
-    }
-    copy
-}
-
-/// The facts that errors of connections carry.
-const NAMES: [&str; 6] = ["server", "cause", "host", "policy", "schema", "key"];
-
 /// Whether trying again cannot help until somebody changes something.
 pub(crate) fn is_final(error: &Error) -> bool {
     error.retry() == Retry::Never

@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     conn::{Conn, RESPONSE},
-    error::{again, closed, is_final},
+    error::{closed, is_final},
     server::ServerInfo,
     settings::Settings,
 };
@@ -103,14 +103,14 @@ impl Link {
             let last = match state.borrow_and_update().clone() {
                 State::Up(conn) if !conn.is_broken() => return Ok(conn),
                 State::Up(_) => None,
-                State::Down(error) if is_final(&error) => return Err(again(&error)),
+                State::Down(error) if is_final(&error) => return Err(error.again()),
                 State::Down(error) => Some(error),
                 State::Closed => return Err(closed()),
             };
             if timeout_at(until, state.changed()).await.is_err() {
                 let error = Error::unavailable("not connected to the server");
                 return Err(match last {
-                    Some(last) => error.with_source(again(&last)),
+                    Some(last) => error.with_source(last.again()),
                     None => error,
                 });
             }

@@ -7,7 +7,7 @@ use coord_api::{
     Backend, BackendInfo, Config, Dir, Durability, Entry, Error, ErrorKind, Guarantees, Key, Limits, Listing,
     OpContext, Ordered, OrderedCreate, Result, Seen, SessionDriver, SessionId, SessionOptions, Start, Txn,
     TxnOutcome, WatchStream,
-    kit::{CLOSE_TIME, Hub, HubRef, Hubs, Runtime},
+    kit::{CLOSE_TIME, Hub, HubRef, Hubs, Runtime, Sessions},
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -18,7 +18,7 @@ use crate::{
     line::order_entries,
     query,
     reader::{Begin, Reader},
-    session::{self, Sessions},
+    session::{self, InFile},
     settings::{Settings, Synchronous},
     state::ensure_known,
     store::Store,
@@ -31,7 +31,7 @@ use crate::{
 pub struct SqliteBackend {
     pub(crate) store: Arc<Store>,
     hubs: Hubs,
-    sessions: Arc<Sessions>,
+    sessions: Sessions<InFile>,
 }
 
 impl SqliteBackend {
@@ -46,7 +46,7 @@ impl SqliteBackend {
     /// Safe: what was opened half-way is closed.
     pub async fn connect(config: &Config) -> Result<Self> {
         let store = Store::open(Settings::new(config)?, Runtime::library()?).await?;
-        Ok(Self { store, hubs: Hubs::default(), sessions: Arc::default() })
+        Ok(Self { store, hubs: Hubs::default(), sessions: Sessions::default() })
     }
 
     /// The session of a call that needs one.
@@ -54,7 +54,7 @@ impl SqliteBackend {
         let Some(id) = &ctx.session else {
             return Err(Error::invalid("an ephemeral or ordered key needs a session"));
         };
-        self.sessions.ensure_valid(id)?;
+        self.sessions.valid(id)?;
         Ok(id.clone())
     }
 
@@ -95,8 +95,7 @@ impl SqliteBackend {
     }
 
     fn shutdown(&self) -> impl Future<Output = Result<()>> + Send + use<> {
-        let (store, hubs, sessions) =
-            (Arc::clone(&self.store), self.hubs.clone(), Arc::clone(&self.sessions));
+        let (store, hubs, sessions) = (Arc::clone(&self.store), self.hubs.clone(), self.sessions.clone());
         hubs.close(closed);
         async move {
             let ended = sessions.close_all().await;
@@ -225,7 +224,7 @@ impl Backend for SqliteBackend {
 
     async fn open_session(&self, options: &SessionOptions) -> Result<Arc<dyn SessionDriver>> {
         self.store.ensure_open()?;
-        let opening = session::open(Arc::clone(&self.store), Arc::clone(&self.sessions), options.clone());
+        let opening = session::open(Arc::clone(&self.store), self.sessions.clone(), options.clone());
         self.store.runtime.run(opening).await
     }
 

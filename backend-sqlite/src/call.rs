@@ -13,7 +13,7 @@ use coord_api::{Error, ErrorKind, OpContext, Result, Retry};
 use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
-    error::{Fault, again, closed},
+    error::{Fault, closed},
     reader::Reader,
     state::State,
     store::Store,
@@ -91,7 +91,7 @@ where
         let outcome = match (committed, self.outcome) {
             (Ok(()), Some(outcome)) => outcome,
             (Ok(()), None) => return, // it has not begun, and its caller sees the reply dropped
-            (Err(error), _) => Err(again(error)),
+            (Err(error), _) => Err(error.again()),
         };
         // The caller may have gone away; what was written stays.
         let _ = self.reply.send(outcome);

@@ -129,15 +129,6 @@ pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the handle was closed")
 }
 
-/// The same error for one more of those who wait for it.
-pub(crate) fn again(error: &Error) -> Error {
-    let mut copy = Error::new(error.kind(), error.message().to_owned()).with_retry(error.retry());
-    for (name, value) in error.context() {
-        copy = copy.with_context(name, value);
-    }
-    copy
-}
-
 /// Whether trying again cannot help until somebody changes something.
 pub(crate) fn is_final(error: &Error) -> bool {
     error.retry() == Retry::Never
@@ -182,12 +173,5 @@ mod tests {
             let outcome = if unknown { Outcome::Unknown } else { Outcome::NotApplied };
             assert_eq!(code(failed, During::Commit).outcome(), outcome, "{sqlite}");
         }
-    }
-
-    #[test]
-    fn the_error_for_one_more_says_the_same() {
-        let error = busy().with_context("file", "/x.db");
-        assert_eq!(again(&error).to_string(), error.to_string());
-        assert_eq!(again(&error).retry(), Retry::Safe);
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::{
     bell::Ears,
-    error::{Fault, again, is_final, replaced},
+    error::{Fault, is_final, replaced},
     query::{self, Step},
     queue::Turn,
     store::Store,
@@ -116,7 +116,7 @@ impl Reader {
             Err(error) if !is_final(&error) => tracing::debug!(%error, "the log cannot be read"),
             Err(error) => {
                 let error = error.with_context("file", self.store.identity.path().display());
-                mem::take(&mut self.feeds).iter().for_each(|feed| feed.fail(again(&error)));
+                mem::take(&mut self.feeds).iter().for_each(|feed| feed.fail(error.again()));
             }
         }
         self.rest();

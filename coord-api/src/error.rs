@@ -201,6 +201,20 @@ impl Error {
         self.0.context.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
+    /// The same error for one more of those who wait for the same thing, without its cause, of which there is one.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let Inner { kind, retry, operation, message, context, .. } = &*self.0;
+        Self(Box::new(Inner {
+            kind: *kind,
+            retry: *retry,
+            operation,
+            message: message.clone(),
+            context: context.clone(),
+            source: None,
+        }))
+    }
+
     /// Sets the retry class.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
@@ -299,6 +313,13 @@ mod tests {
         assert_eq!(e.operation(), "get");
         let e = e.with_context("key", "/a").with_context("key", "/b");
         assert_eq!(e.context().collect::<Vec<_>>(), [("key", "/a")]);
+    }
+
+    #[test]
+    fn the_error_for_one_more_says_the_same() {
+        let error = Error::unavailable("busy").with_operation("get").with_context("file", "/x.db");
+        let again = error.again();
+        assert_eq!((again.to_string(), again.retry()), (error.to_string(), Retry::Safe));
     }
 
     #[test]

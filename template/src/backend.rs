@@ -10,19 +10,19 @@ use coord_api::{
     Backend, BackendInfo, Check, Commit, Config, Dir, Durability, Entry, Error, ErrorKind, Failed,
     Guarantees, Key, Lifetime, Limits, Listing, Op, OpContext, Ordered, OrderedCreate, Rejection, Result,
     Revision, Seen, SessionDriver, SessionOptions, Start, Txn, TxnOutcome, Version, WatchStream, Written,
-    kit::{Hub, HubRef, Hubs, Runtime},
+    kit::{Hub, HubRef, Hubs, Runtime, Sessions},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     SCHEME,
     client::{Client, ClientError, Wire, put},
-    error::{Call, classify, closed},
+    error::{Call, classify, closed, over},
     factory::Settings,
     feed::feed,
     line::{children, entry, order, place},
     server::{Answer, Expect, Write},
-    session::{self, Sessions},
+    session::{self, Granted},
 };
 
 /// A handle on the store.
@@ -31,7 +31,7 @@ pub struct TemplateBackend {
     client: Client,
     settings: Settings,
     runtime: Runtime,
-    sessions: Sessions,
+    sessions: Sessions<Granted>,
     hubs: Hubs,
     /// The newest revision that any reply told this handle: a copy behind it is not read.
     seen: AtomicU64,
@@ -75,7 +75,8 @@ impl TemplateBackend {
     /// The number of the session of a call that needs one.
     fn owner(&self, ctx: &OpContext) -> Result<u64> {
         let id = ctx.session.as_ref();
-        self.sessions.valid(id.ok_or_else(|| Error::invalid("an ephemeral or ordered key needs a session"))?)
+        let id = id.ok_or_else(|| Error::invalid("an ephemeral or ordered key needs a session"))?;
+        self.sessions.valid(id)?.map(|granted| granted.number).ok_or_else(|| over(id))
     }
 
     /// Sends a transaction, in a task: a write that was sent is not cancelled with its caller.

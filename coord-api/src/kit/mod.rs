@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Runtime`] | where connections, keepalives and detached writes run |
 //! | [`Lease`] | the local deadline of a session, and its state |
+//! | [`Sessions`] | the sessions of a handle, where a store's client must renew them |
 //! | [`Hub`] | one watch of a directory that feeds every waiter and watcher of the process |
 //! | [`Hubs`] | which directories have one |
 //! | [`Backoff`] | how long to wait before trying again |
@@ -23,6 +24,7 @@ mod hubs;
 mod insist;
 mod lease;
 mod runtime;
+mod sessions;
 mod wakers;
 mod watcher;
 
@@ -37,4 +39,5 @@ pub use hubs::{HubRef, Hubs};
 pub use insist::{RETRY_CAP, insist};
 pub use lease::{Lease, Stamp};
 pub use runtime::{Gate, Runtime};
+pub use sessions::{Renewal, Sessions};
 pub use wakers::{WakerRef, Wakers};
