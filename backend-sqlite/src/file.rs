@@ -22,8 +22,9 @@ use crate::{
 const APPLICATION: i32 = 0x636f_6f72;
 /// The form of the tables. A newer one is refused.
 const SCHEMA: i32 = 1;
-/// How long opening waits for others that open or write.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long opening waits for others that open or write: less than the usual `connect_timeout`, so that the error says
+/// for whom.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// How long it waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(5);
 
