@@ -165,5 +165,8 @@ fn about(error: Error, entry: &Entry) -> Error {
 }
 
 #[cfg(test)]
+#[path = "dubbo/recorded_tests.rs"]
+mod recorded_tests;
+#[cfg(test)]
 #[path = "dubbo/tests.rs"]
 mod tests;

@@ -22,7 +22,13 @@ fn entry(category: &str, node: &str) -> Entry {
 }
 
 fn read(url: &str) -> Result<Option<Instance>> {
-    DubboLayout::new().decode(&root(), SERVICE, &entry(PROVIDERS, &encoding::encode(url)))
+    provider_in(SERVICE, &encoding::encode(url))
+}
+
+/// The provider that a node of a service stands for.
+pub(super) fn provider_in(service: &str, node: &str) -> Result<Option<Instance>> {
+    let key = Key::from_store(&format!("/dubbo/{service}/{PROVIDERS}/{node}"));
+    DubboLayout::new().decode(&root(), service, &at(key))
 }
 
 fn provider(url: &str) -> Instance {
@@ -30,7 +36,7 @@ fn provider(url: &str) -> Instance {
 }
 
 /// The provider as these overrides leave it, in the order in which a view applies them.
-fn under(rules: &[&str], provider: &Instance) -> Instance {
+pub(super) fn under(rules: &[&str], provider: &Instance) -> Instance {
     let layout = DubboLayout::new().with_application("shop");
     let mut rules: Vec<_> = rules
         .iter()
