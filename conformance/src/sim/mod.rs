@@ -8,6 +8,7 @@
 
 mod backend;
 mod batch;
+pub mod calls;
 mod client;
 mod faults;
 mod gate;

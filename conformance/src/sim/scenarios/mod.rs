@@ -125,6 +125,15 @@ const fn of_data(
     Scenario { rules, ledger: Ledger::changes(), ..of_holds(name, about, dirs, Ledger::changes(), client) }
 }
 
+/// One call, without faults: it ends, and nothing is left over.
+pub(super) const fn plain(
+    name: &'static str,
+    about: &'static str,
+    client: fn(Client) -> BoxFuture<'static, ()>,
+) -> Scenario {
+    Scenario { quiet: QUIET, ledger: Ledger::line(|_| None), ..of_data(name, about, &BASE, client) }
+}
+
 /// For recipes that only wait.
 const fn waits_only() -> Faults {
     all_but(&[Kind::WatchCut, Kind::WatchGap, Kind::EmptyEvent, Kind::RepeatedEvent])
