@@ -67,6 +67,8 @@ kinds! {
     /// A read that did not ask for the latest is answered from the past, though never from before what its client has
     /// seen: by a server that lags behind.
     StaleRead = "stale-read",
+    /// The reply to a renewal takes long, and nothing goes through behind it for longer than a session lives.
+    LastReply = "last-reply",
 }
 
 /// A set of kinds.

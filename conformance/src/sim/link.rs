@@ -33,6 +33,8 @@ pub(crate) struct Fate {
 pub(crate) struct Link {
     faults: Faults,
     rng: Rng,
+    /// For renewals alone, so that a run without their fault is otherwise the same.
+    renewals: Rng,
     cut_until: Option<Instant>,
     mute_until: Option<Instant>,
     healed: bool,
@@ -41,8 +43,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) const fn new(faults: Faults, rng: Rng) -> Self {
-        Self { faults, rng, cut_until: None, mute_until: None, healed: false, delayed: 0 }
+    pub(crate) const fn new(faults: Faults, rng: Rng, renewals: Rng) -> Self {
+        Self { faults, rng, renewals, cut_until: None, mute_until: None, healed: false, delayed: 0 }
     }
 
     /// Draws what happens to a call. `twice` says whether it may arrive twice.
@@ -82,13 +84,23 @@ impl Link {
         self.rng.chance(thousandths) && self.faults.has(kind) && !self.healed
     }
 
+    /// Draws whether the reply to a renewal is the last for a while: how long it takes, and how long nothing follows.
+    pub(crate) fn last_reply(&mut self) -> Option<(Duration, Duration)> {
+        let (struck, slow, cut) =
+            (self.renewals.chance(60), self.renewals.range(400, 780), self.renewals.range(3500, 6500));
+        let strikes = struck && self.faults.has(Kind::LastReply) && !self.healed;
+        strikes.then(|| (Duration::from_millis(slow), Duration::from_millis(cut)))
+    }
+
     pub(crate) const fn range(&mut self, from: u64, to: u64) -> u64 {
         self.rng.range(from, to)
     }
 
     /// Closes the way in both directions.
     pub(crate) fn cut(&mut self, until: Instant) {
-        self.cut_until = self.cut_until.max(Some(until));
+        if !self.healed {
+            self.cut_until = self.cut_until.max(Some(until));
+        }
     }
 
     /// Closes the way from the store to the client.

@@ -11,7 +11,7 @@ use super::{
 };
 
 /// By so many seeds of one scenario every bug must be found.
-pub const SEEDS: u64 = 3000;
+pub const SEEDS: u64 = 1000;
 
 /// How a bug was found.
 #[derive(Clone, Debug, Serialize)]

@@ -62,6 +62,7 @@ pub(crate) enum Twice {
 /// Streams of random numbers, beside those of the plan.
 const LINKS: u64 = 1000;
 const RUNTIMES: u64 = 2000;
+const RENEWALS: u64 = 4000;
 
 impl Node {
     pub(crate) fn new(
@@ -75,7 +76,11 @@ impl Node {
         let gate: Arc<dyn Gate> = Arc::<Pause>::clone(&pause);
         let own_seed = Rng::new(seed, RUNTIMES + u64::from(id)).next();
         let runtime = Runtime::current()?.with_seed(own_seed).with_gate(gate);
-        let link = Link::new(faults, Rng::new(seed, LINKS + u64::from(id)));
+        let link = Link::new(
+            faults,
+            Rng::new(seed, LINKS + u64::from(id)),
+            Rng::new(seed, RENEWALS + u64::from(id)),
+        );
         Ok(Arc::new(Self {
             id,
             world: Arc::clone(world),
@@ -260,6 +265,19 @@ impl Node {
     pub(crate) fn next_drop(&self) -> (Option<usize>, Option<Duration>) {
         let nth = self.droppable.fetch_add(1, Ordering::SeqCst) + 1;
         (self.sweep.drop_after.filter(|(call, _)| *call == nth).map(|(_, polls)| polls), self.sweep.drop_at)
+    }
+
+    /// A renewal was applied; where the link says so its reply is slow, and the last for a while.
+    pub(crate) async fn last_reply(self: &Arc<Self>) {
+        let Some((slow, cut)) = self.link().last_reply() else { return };
+        self.fired(Kind::LastReply);
+        tokio::time::sleep(slow).await;
+        let node = Arc::clone(self);
+        self.world.network().spawn(async move {
+            // Behind the reply.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            node.link().cut(Instant::now() + cut);
+        });
     }
 
     /// A message to or from a wait or watch: it travels, and stands still while the link is closed.

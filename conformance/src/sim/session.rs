@@ -107,8 +107,13 @@ async fn keep_alive(session: Weak<SimSession>, ttl: Duration) {
         tokio::time::sleep(pause).await;
         let Some(session) = session.upgrade().filter(|session| !session.lease.is_lost()) else { return };
         let (sent, id) = (Stamp::now(), session.id.clone());
-        let renew =
-            move |node: Arc<Node>| std::future::ready(Ok(node.world.renew_session(&id, ttl, node.id)));
+        let renew = move |node: Arc<Node>| {
+            let renewed = node.world.renew_session(&id, ttl, node.id);
+            async move {
+                node.last_reply().await;
+                Ok(renewed)
+            }
+        };
         let answer = session.node.call(true, Twice::Harmless, renew).await;
         let sent = if planted(Bug::DeadlineFromReply) { Stamp::now() } else { sent };
         match answer {

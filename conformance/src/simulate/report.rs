@@ -207,7 +207,7 @@ impl Report {
         let caught = self.museum.iter().filter(|piece| piece.caught.is_some()).count();
         page += &format!(
             "The same simulation with one bug switched on, each time another. {caught} of {} were found, each by at \
-             most 3,000\nseeds of a scenario; one that survives fails the run.\n\n| bug | what is wrong | found by | seed | rule |\n\
+             most 1,000\nseeds of a scenario; one that survives fails the run.\n\n| bug | what is wrong | found by | seed | rule |\n\
              |---|---|---|--:|---|\n",
             self.museum.len()
         );

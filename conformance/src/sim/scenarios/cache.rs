@@ -23,7 +23,7 @@ const RULES: &[(&str, Rule)] = &[BASE[0], BASE[1], ("mirror", cache)];
 pub(super) static SCENARIO: Scenario = Scenario {
     clients: 4,
     steps: 14,
-    faults: all_but(&[Kind::EarlyWake, Kind::Expiry, Kind::FastClock, Kind::StaleRead]),
+    faults: all_but(&[Kind::EarlyWake, Kind::Expiry, Kind::FastClock, Kind::LastReply, Kind::StaleRead]),
     dirs: &["/tree/a", "/tree/b"],
     keeps: |key| key.starts_with(DIR),
     ..of_data(

@@ -33,6 +33,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         Kind::EarlyWake,
         Kind::Expiry,
         Kind::FastClock,
+        Kind::LastReply,
         Kind::StaleRead,
         // Who deletes a head by hand takes the configuration back.
         Kind::EntryDeleted,

@@ -31,6 +31,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         Kind::EarlyWake,
         Kind::Expiry,
         Kind::FastClock,
+        Kind::LastReply,
         Kind::EntryDeleted,
         Kind::DirectoryDeleted,
         // A watch tells every event once, says the contract.

@@ -32,6 +32,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         Kind::EarlyWake,
         Kind::Expiry,
         Kind::FastClock,
+        Kind::LastReply,
         Kind::StaleRead,
         // The register of the checker does not know of deletions by others.
         Kind::EntryDeleted,
