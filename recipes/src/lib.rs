@@ -46,6 +46,9 @@ mod latch;
 mod line;
 mod lock;
 mod membership;
+#[cfg(feature = "micro")]
+#[doc(hidden)]
+pub mod micro;
 mod multi;
 mod partition;
 mod persistent;

@@ -16,6 +16,8 @@ use feed::Feed;
 
 pub use event::{CacheEvent, Change};
 pub use listener::Listener;
+#[cfg(feature = "micro")]
+pub(crate) use reduce::{Effect, State};
 pub use snapshot::Snapshot;
 
 /// Which keys a cache shows.

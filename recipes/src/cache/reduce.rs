@@ -9,9 +9,9 @@ use crate::planted::{Bug, planted};
 
 /// The contents of a directory and everything below, at one revision.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Shared with the snapshots that were given out, and copied only if one is still in use.
-    pub(super) entries: Arc<BTreeMap<Key, Entry>>,
+    pub(crate) entries: Arc<BTreeMap<Key, Entry>>,
     pub(super) revision: Revision,
     /// Whether there was a first snapshot.
     pub(super) loaded: bool,
@@ -21,7 +21,7 @@ pub(super) struct State {
 
 /// What an event did to the state.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// Nothing that anybody needs to be told: known already, or only the revision moved.
     None,
     /// The first snapshot.
@@ -35,7 +35,7 @@ pub(super) enum Effect {
 }
 
 impl State {
-    pub(super) fn apply(&mut self, event: WatchEvent) -> Effect {
+    pub(crate) fn apply(&mut self, event: WatchEvent) -> Effect {
         match event {
             WatchEvent::Snapshot { revision, .. } if revision < self.revision => Effect::Behind,
             WatchEvent::Snapshot { entries, revision } => self.replace(entries, revision),
