@@ -8,6 +8,7 @@ mod contest;
 mod counters;
 mod curator;
 mod facts;
+mod handles;
 mod idle;
 mod load;
 mod race;

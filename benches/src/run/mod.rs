@@ -107,7 +107,12 @@ async fn measure(
                     continue;
                 }
                 note(&format!("{} on {}: {repetition} of {repetitions}", suite.name(), store.name()));
-                let mut pen = Pen { rows: &mut found.rows, suite: *suite, backend: store.name().to_owned() };
+                let mut pen = Pen {
+                    rows: &mut found.rows,
+                    left_out: &mut found.left_out,
+                    suite: *suite,
+                    backend: store.name().to_owned(),
+                };
                 let told = tokio::select! {
                     done = suites::repetition(*suite, store, plan, &mut pen) => done,
                     died = store.dies() => died,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Result,
+    Result, note,
     run::{args::SuiteName, store::StoreFacts},
     stats::Sample,
 };
@@ -79,11 +79,26 @@ impl From<&'static str> for At {
 #[derive(Debug)]
 pub(crate) struct Pen<'a> {
     pub(crate) rows: &'a mut Vec<Row>,
+    pub(crate) left_out: &'a mut Vec<String>,
     pub(crate) suite: SuiteName,
     pub(crate) backend: String,
 }
 
+/// What the line on something that was not measured has in it.
+fn about(suite: SuiteName, backend: &str) -> String {
+    format!("{} on {backend}: ", suite.name())
+}
+
 impl Pen<'_> {
+    /// Notes what could not be measured, and why.
+    pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
+        let line = format!("{}{what}: {why}", about(self.suite, &self.backend));
+        note(&line);
+        if !self.left_out.contains(&line) {
+            self.left_out.push(line);
+        }
+    }
+
     /// Adds one repetition to the row of this part, side and size.
     pub(crate) fn put(&mut self, part: &str, side: &str, at: impl Into<At>, figures: &[(&str, f64)]) {
         let (at, x) = match at.into() {
@@ -188,6 +203,10 @@ impl Results {
         let again =
             |row: &Row| later.rows.iter().any(|new| new.suite == row.suite && new.backend == row.backend);
         self.rows.retain(|row| !again(row));
+        // What was left out of them may have been measured now.
+        let redone =
+            |text: &String| later.rows.iter().any(|new| text.contains(&about(new.suite, &new.backend)));
+        self.left_out.retain(|text| !redone(text));
         self.rows.extend(later.rows);
         for store in later.stores {
             if !self.stores.contains(&store) {
@@ -206,5 +225,84 @@ impl Results {
         }
         self.date = later.date;
         self.load_average = later.load_average;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(suite: SuiteName, backend: &str) -> Results {
+        let text = |text: &str| text.to_owned();
+        let origin = Origin {
+            commit: text("c1"),
+            build: text("release"),
+            compiler: text("rustc 1"),
+            machine: text("a machine"),
+            system: text("a system"),
+            drivers: vec![text("driver 1")],
+            data: text("disk"),
+        };
+        let store = StoreFacts {
+            name: text(backend),
+            version: text("store 1"),
+            durability: text("fsync on"),
+            value_max_bytes: 1,
+        };
+        let mut results = Results {
+            date: text("today"),
+            load_average: text("0"),
+            origin,
+            stores: vec![store],
+            commands: Vec::new(),
+            rows: Vec::new(),
+            left_out: Vec::new(),
+        };
+        pen(&mut results, suite, backend).put("part", "coord", 1, &[("ops/s", 1.0)]);
+        results
+    }
+
+    fn pen<'a>(results: &'a mut Results, suite: SuiteName, backend: &str) -> Pen<'a> {
+        let (rows, left_out) = (&mut results.rows, &mut results.left_out);
+        Pen { rows, left_out, suite, backend: backend.to_owned() }
+    }
+
+    #[test]
+    fn results_are_never_put_beside_those_of_something_else() {
+        let first = results(SuiteName::Write, "a");
+        assert!(first.may_take(&results(SuiteName::Lock, "a")).is_ok());
+        assert!(first.may_take(&results(SuiteName::Write, "b")).is_ok(), "another store is no mixture");
+        type Change = fn(&mut Results);
+        let changes: [(&str, Change); 9] = [
+            ("commit", |other| other.origin.commit += "!"),
+            ("build", |other| other.origin.build += "!"),
+            ("compiler", |other| other.origin.compiler += "!"),
+            ("machine", |other| other.origin.machine += "!"),
+            ("system", |other| other.origin.system += "!"),
+            ("data", |other| other.origin.data += "!"),
+            ("drivers", |other| other.origin.drivers[0] += "!"),
+            ("another a: store 1 (", |other| other.stores[0].version += "!"),
+            ("another a: store 1 (fsync on)", |other| other.stores[0].durability += "!"),
+        ];
+        for (what, change) in changes {
+            let mut other = results(SuiteName::Lock, "a");
+            change(&mut other);
+            let why = first.may_take(&other).expect_err(what).to_string();
+            assert!(why.contains(what), "{what}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_was_left_out_stays_until_it_is_measured() {
+        let mut first = results(SuiteName::Watch, "a");
+        pen(&mut first, SuiteName::Watch, "a").leave_out("10 handles", "too many");
+        pen(&mut first, SuiteName::Watch, "a").leave_out("10 handles", "too many");
+        assert_eq!(first.left_out, ["watch on a: 10 handles: too many"], "once");
+        first.take(results(SuiteName::Watch, "b"));
+        first.take(results(SuiteName::Write, "a"));
+        assert_eq!(first.left_out.len(), 1);
+        first.take(results(SuiteName::Watch, "a"));
+        assert!(first.left_out.is_empty());
+        assert_eq!(first.rows.len(), 3);
     }
 }

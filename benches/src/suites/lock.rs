@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coord::{Coord, Key, Lifetime, Lock, Retry, Seen, Session};
+use coord::{
+    Coord, Key, Lifetime, Lock, Retry, Seen, Session,
+    layers::{ChaosLayer, ChaosPlan, Method},
+};
 use futures::future::try_join_all;
 use tokio::sync::watch;
 
@@ -30,12 +33,15 @@ pub(crate) const PARTS: &[Part] = &[
         title: "A lock that many contend",
         text: "All contenders in one process, nothing done inside the lock; each of the first 64 has a session of its \
                own, and more share these. All have come before the first gets it. *Fair*: `Lock`, which wakes one waiter a release. *Naive*: all try to create \
-               one key, and whoever fails waits until it is gone and tries again: the herd. Tries: attempts to create \
-               an entry, for each acquisition. Hand-off: from the call that gives back to the next holder's return. \
-               Most − fewest: acquisitions of the luckiest contender less those of the unluckiest.",
+               one key, and whoever fails waits until it is gone and tries again: the herd. For each \
+               acquisition, with its release: tries, attempts to create an entry; wake-ups, waits that were begun and \
+               so had to be ended by somebody; requests and bytes of the server. Hand-off: from the call that gives \
+               back to the next holder's return. Most − fewest: acquisitions of the luckiest contender less those of \
+               the unluckiest.",
         at: "contenders",
         charts: &[
             Chart::Lines("tries an acquisition"),
+            Chart::Lines("wake-ups an acquisition"),
             Chart::Lines("acquisitions/s"),
             Chart::Lines("hand-off p99 ms"),
         ],
@@ -105,6 +111,8 @@ async fn contended(
     count: usize,
     plan: Plan,
 ) -> Result<Vec<(&'static str, f64)>> {
+    let calls = ChaosPlan::new();
+    let coord = &coord.clone().layer(&ChaosLayer::new(calls.clone()));
     let mut sessions: Vec<Session> = Vec::new();
     while sessions.len() < count.min(SESSIONS_MAX) {
         let few = (count.min(SESSIONS_MAX) - sessions.len()).min(16);
@@ -134,7 +142,7 @@ async fn contended(
     }
     gate.close().await?;
     tokio::time::sleep(plan.span(0.2)).await;
-    let tried = race.tries();
+    let (tried, waited) = (race.tries(), calls.calls(Method::Wait));
     let before = Work::read(store.server()).await;
     race.record(true);
     let began = Instant::now();
@@ -145,7 +153,7 @@ async fn contended(
     }
     race.record(false);
     let seconds = began.elapsed().as_secs_f64();
-    let tries = race.tries() - tried;
+    let (tries, waits) = (race.tries() - tried, calls.calls(Method::Wait) - waited);
     let after = Work::read(store.server()).await;
     ending.send_replace(true);
     for ended in try_join_all(contending).await? {
@@ -161,6 +169,7 @@ async fn contended(
     let mut figures = vec![
         ("acquisitions/s", all / seconds),
         ("tries an acquisition", tries as f64 / all.max(1.0)),
+        ("wake-ups an acquisition", waits as f64 / all.max(1.0)),
         ("most − fewest", spread as f64),
         ("overlaps", race.overlaps() as f64),
     ];

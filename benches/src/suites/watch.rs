@@ -7,7 +7,7 @@ use futures::{StreamExt, future::try_join_all};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 use crate::{
-    Result,
+    Result, handles,
     run::{Chart, Part, Pen, Plan, Store, Work},
     stats::Latency,
 };
@@ -16,8 +16,8 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "burst",
         title: "One-shot and streaming watches in a burst",
-        text: "One writer changes one key as fast as the store acknowledges, for a second and at most 2,000 times; all watchers are in one process and share \
-               a handle. *One-shot* is `get`, `wait` until that is no longer true, and `get` again, as ZooKeeper's \
+        text: "One writer changes one key as fast as the store acknowledges, for a second and at most 2,000 times, or 200 with 10,000 watchers; all watchers are in one process \
+               and share a handle. *One-shot* is `get`, `wait` until that is no longer true, and `get` again, as ZooKeeper's \
                watches are used; *streaming* is `watch`. Seen: the part of the updates that a watcher got one by one, \
                on average; the rest was coalesced, and the last always arrives. Caught up: from the last \
                acknowledgement until the last watcher has the last value. Server requests and bytes are those of an \
@@ -28,11 +28,12 @@ pub(crate) const PARTS: &[Part] = &[
     Part {
         name: "shared",
         title: "One server watch for many watchers, or one each",
-        text: "Updates one after another, each sent when all watchers have the one before; a hundred streaming \
-               watchers (fewer in a smoke run). *Shared*: on one handle, so one watch at the server. *Separate*: a \
-               handle each. From the call that writes until the last watcher has the value.",
+        text: "Updates one after another, each sent when all streaming watchers have the one before; 50, or as many \
+               as 5 s take. *Shared*: on one handle, so one watch at the server. *Separate*: a handle each, as if each \
+               were a process; ten thousand of these once. From the call that writes until the last watcher has the \
+               value.",
         at: "watchers",
-        charts: &[Chart::Bars("p50 ms")],
+        charts: &[Chart::Lines("p50 ms")],
     },
 ];
 
@@ -57,36 +58,38 @@ enum Armed {
     Streaming(WatchStream),
 }
 
+/// Updates that reach so many watchers say as much as more would.
+const DELIVERIES_MAX: usize = 2_000_000;
+/// More handles than this take long to open.
+const OFTEN_MAX: usize = 1000;
+
 pub(crate) async fn repetition(store: &Store, plan: Plan, pen: &mut Pen<'_>) -> Result<()> {
     let writer = store.open().await?;
     let watchers = store.open().await?;
-    let most = plan.pick(2000, 20);
-    for count in plan.pick(&[1, 100, 1000][..], &[1, 10][..]).iter().copied() {
+    for count in plan.pick(&[1, 100, 1000, 10_000][..], &[1, 10][..]).iter().copied() {
+        let most = plan.pick((DELIVERIES_MAX / count).min(2000), 20);
         for (side, style) in Style::ALL {
             let figures = burst(store, &writer, &watchers, style, (count, most), plan.span(1.0)).await?;
             pen.put("burst", side, count, &figures);
         }
     }
-    let (count, updates) = (plan.pick(100, 3), plan.pick(50, 5));
-    let figures = one_by_one(store, &writer, vec![watchers.clone(); count], updates).await?;
-    pen.put("shared", "shared", count, &figures);
-    let separate = open_some(store, count).await?;
-    let figures = one_by_one(store, &writer, separate.clone(), updates).await?;
-    pen.put("shared", "separate", count, &figures);
-    for coord in separate.into_iter().chain([writer, watchers]) {
-        coord.close().await?;
+    let most = (plan.pick(50, 5), plan.span(5.0));
+    for count in plan.pick(&[1, 100, 1000, 10_000][..], &[1, 3][..]).iter().copied() {
+        let figures = one_by_one(store, &writer, vec![watchers.clone(); count], most).await?;
+        pen.put("shared", "shared", count, &figures);
+        if count > OFTEN_MAX && !plan.is_first {
+            continue;
+        }
+        match handles::open(store, count).await {
+            Ok(separate) => {
+                let figures = one_by_one(store, &writer, separate.clone(), most).await?;
+                pen.put("shared", "separate", count, &figures);
+                handles::close(separate).await?;
+            }
+            Err(why) => pen.leave_out(&format!("{count} watchers with a handle each"), &why),
+        }
     }
-    Ok(())
-}
-
-/// Handles of their own, a few at a time: servers take only so many new connections at once.
-async fn open_some(store: &Store, count: usize) -> Result<Vec<Coord>> {
-    let mut handles = Vec::with_capacity(count);
-    while handles.len() < count {
-        let few = (count - handles.len()).min(16);
-        handles.extend(try_join_all((0..few).map(|_| store.open())).await?);
-    }
-    Ok(handles)
+    handles::close(vec![writer, watchers]).await
 }
 
 async fn burst(
@@ -94,16 +97,16 @@ async fn burst(
     writer: &Coord,
     watchers: &Coord,
     style: Style,
-    (count, most): (usize, u64),
+    (count, most): (usize, usize),
     span: Duration,
 ) -> Result<Vec<(&'static str, f64)>> {
     writer.put(KEY, "0").await?;
     let armed = try_join_all((0..count).map(|_| arm(watchers, style))).await?;
-    let watching: Vec<JoinHandle<Result<u64>>> =
+    let watching: Vec<JoinHandle<Result<usize>>> =
         armed.into_iter().map(|armed| tokio::spawn(follow(armed, None))).collect();
     let before = Work::read(store.server()).await;
     let began = Instant::now();
-    let mut updates = 0;
+    let mut updates: usize = 0;
     while began.elapsed() < span && updates + 1 < most {
         updates += 1;
         writer.put(KEY, updates.to_string()).await?;
@@ -128,12 +131,12 @@ async fn burst(
     Ok(figures)
 }
 
-/// One update after another to a watcher on each of `handles`.
+/// One update after another to a watcher on each of `handles`: at most so many, and none after so long.
 async fn one_by_one(
     store: &Store,
     writer: &Coord,
     handles: Vec<Coord>,
-    updates: u64,
+    (most, span): (usize, Duration),
 ) -> Result<Vec<(&'static str, f64)>> {
     writer.put(KEY, "0").await?;
     let armed = try_join_all(handles.iter().map(|coord| arm(coord, Style::Streaming))).await?;
@@ -142,10 +145,12 @@ async fn one_by_one(
         armed.into_iter().map(|armed| tokio::spawn(follow(armed, Some(told.clone())))).collect();
     drop(told);
     let before = Work::read(store.server()).await;
-    let mut taken = Latency::default();
-    for number in 1..=updates {
+    let (first, mut taken, mut number) = (Instant::now(), Latency::default(), 0);
+    loop {
+        number += 1;
         let began = Instant::now();
-        let value = if number == updates { last(number) } else { number.to_string() };
+        let is_last = number == most || first.elapsed() > span;
+        let value = if is_last { last(number) } else { number.to_string() };
         writer.put(KEY, value).await?;
         let mut behind = handles.len();
         while behind > 0 {
@@ -157,12 +162,15 @@ async fn one_by_one(
             }
         }
         taken.record(began.elapsed());
+        if is_last {
+            break;
+        }
     }
     for watcher in watching {
         watcher.await??;
     }
     let mut figures = vec![("p50 ms", taken.ms(0.5)), ("p99 ms", taken.ms(0.99))];
-    figures.extend(Work::read(store.server()).await.each(before, updates as f64));
+    figures.extend(Work::read(store.server()).await.each(before, number as f64));
     Ok(figures)
 }
 
@@ -184,14 +192,14 @@ async fn arm(coord: &Coord, style: Style) -> Result<Armed> {
 }
 
 /// The value of the last update, by which watchers know that it is.
-fn last(number: u64) -> String {
+fn last(number: usize) -> String {
     format!("{number}{LAST}")
 }
 
 /// Follows until the last value; how many updates it saw. Tells of each, if somebody wants to hear of it.
-async fn follow(armed: Armed, told: Option<mpsc::UnboundedSender<u64>>) -> Result<u64> {
+async fn follow(armed: Armed, told: Option<mpsc::UnboundedSender<usize>>) -> Result<usize> {
     let mut seen = 0;
-    let mut reached = |entry: &Entry| -> Result<Option<u64>> {
+    let mut reached = |entry: &Entry| -> Result<Option<usize>> {
         let text = std::str::from_utf8(&entry.value)?;
         let number = text.trim_end_matches(LAST);
         seen += 1;
