@@ -50,6 +50,16 @@ fn temporary() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
+/// Where Redis comes from; `None` if it was left out deliberately, or is somebody else's, and not ours to kill or to set
+/// up.
+async fn own_redis() -> Option<Provider> {
+    if !backends().contains(&"local:redis") {
+        return None;
+    }
+    let provider = Provider::choose(Kind::Redis).await.expect("a provider");
+    (!matches!(provider, Provider::Url(_))).then_some(provider)
+}
+
 #[test]
 fn every_suite_has_figures_on_every_store() {
     let out = temporary();
@@ -108,6 +118,54 @@ fn results_of_another_durability_are_not_mixed() {
 }
 
 #[test]
+fn results_of_another_version_are_not_mixed() {
+    let out = temporary();
+    let args = ["--smoke", "--suite", "write", "--data", "memory", "--backend", "sqlite:"];
+    assert!(run(out.path(), &args).status.success());
+    let here = results(out.path());
+    let other = |change: &dyn Fn(&mut Value)| {
+        let mut results = here.clone();
+        change(&mut results);
+        results
+    };
+    for (results, why) in [
+        (
+            other(&|results| results["stores"][0]["version"] = "SQLite 3.0.0".into()),
+            "another sqlite: SQLite 3.0.0",
+        ),
+        (
+            other(&|results| results["origin"]["drivers"][0] = "a driver 0.0.1".into()),
+            "other drivers: a driver 0.0.1",
+        ),
+        (other(&|results| results["origin"]["commit"] = "abc".into()), "other commit: \"abc\""),
+    ] {
+        let earlier = results.to_string();
+        std::fs::write(out.path().join("results.json"), &earlier).expect("written");
+        let output = run(out.path(), &args);
+        assert!(!output.status.success(), "{why}");
+        let told = told(&output);
+        assert!(told.contains("may not be mixed") && told.contains(why), "{why}: {told}");
+        assert!(!told.contains("write on sqlite"), "it was measured: {told}");
+        let left = std::fs::read_to_string(out.path().join("results.json")).expect("results");
+        assert_eq!(left, earlier, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_suite_that_cannot_run_on_a_store_says_why_and_fails() {
+    let Some(provider) = own_redis().await else { return };
+    let options = ServerOptions::new().auth("default", "a-password");
+    let server = Server::start(Kind::Redis, &provider, options).await.expect("a server");
+    let (out, url) = (temporary(), format!("redis://default:a-password@{}", server.addr()));
+    let output = run(out.path(), &["--smoke", "--suite", "write,cost", "--backend", "memory:", &url]);
+    assert!(!output.status.success());
+    let told = told(&output);
+    assert!(told.contains("cost on redis at ") && told.contains("counted by a proxy"), "{told}");
+    assert!(!told.contains("write on memory"), "it was measured: {told}");
+    assert!(!out.path().join("results.json").exists());
+}
+
+#[test]
 fn what_is_no_store_is_refused_before_anything_is_measured() {
     let out = temporary();
     for (backend, why) in [
@@ -125,14 +183,7 @@ fn what_is_no_store_is_refused_before_anything_is_measured() {
 
 #[tokio::test]
 async fn a_server_that_dies_ends_the_run_with_what_was_measured() {
-    if std::env::var("COORD_TEST_REDIS").is_ok_and(|value| value == "off") {
-        return;
-    }
-    let provider = Provider::choose(Kind::Redis).await.expect("a provider");
-    if matches!(provider, Provider::Url(_)) {
-        // Somebody else's: not ours to kill.
-        return;
-    }
+    let Some(provider) = own_redis().await else { return };
     let mut server = Server::start(Kind::Redis, &provider, ServerOptions::new()).await.expect("a server");
     let out = temporary();
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_coord-benches"));
