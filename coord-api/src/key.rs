@@ -2,7 +2,12 @@
 //!
 //! The grammar is what every store takes: ZooKeeper's rules are the narrowest, so they are everybody's.
 
-use std::{fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use crate::{Error, Result};
 
@@ -31,8 +36,12 @@ const KEY_MAX: usize = 1024;
 /// assert!(Key::parse("/a/../b").is_err());
 /// # Ok::<(), coord_api::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(Arc<str>);
+#[derive(Clone)]
+pub struct Key {
+    text: Arc<str>,
+    /// Where the path begins: a key as it is seen from a namespace shares its text, so that a listing copies none.
+    from: usize,
+}
 
 /// What keys live in: a path such as `/locks`, or the root `/`.
 ///
@@ -51,7 +60,11 @@ impl Key {
             return Err(Error::invalid("a key needs at least one segment").with_context("key", path));
         }
         check_path(body).map_err(|e| e.with_context("key", path))?;
-        Ok(Self(format!("/{body}").into()))
+        Ok(Self::of(format!("/{body}").into()))
+    }
+
+    const fn of(text: Arc<str>) -> Self {
+        Self { text, from: 0 }
     }
 
     /// The key in `dir` that stands for any text at all, by [`encode_segment`].
@@ -77,31 +90,60 @@ impl Key {
     #[must_use]
     pub fn from_store(path: &str) -> Self {
         debug_assert!(path.starts_with('/'), "a stored path is absolute: {path:?}");
-        Self(path.into())
+        Self::of(path.into())
     }
 
     /// The whole path, with its leading `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text[self.from..]
     }
 
     /// The last segment.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+        self.as_str().rsplit_once('/').map_or(self.as_str(), |(_, name)| name)
     }
 
     /// The directory that this key is in.
     #[must_use]
     pub fn parent(&self) -> Dir {
-        Dir(self.0.rsplit_once('/').map_or("", |(dir, _)| dir).into())
+        Dir(self.as_str().rsplit_once('/').map_or("", |(dir, _)| dir).into())
     }
 
     /// This path as a directory.
     #[must_use]
     pub fn as_dir(&self) -> Dir {
-        Dir(Arc::clone(&self.0))
+        match self.from {
+            0 => Dir(Arc::clone(&self.text)),
+            _ => Dir(self.as_str().into()),
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
     }
 }
 
@@ -175,14 +217,14 @@ impl Dir {
     /// The path of `key` from here, without leading slash; `None` if it is not below.
     #[must_use]
     pub fn relative<'k>(&self, key: &'k Key) -> Option<&'k str> {
-        key.0.strip_prefix(&*self.0)?.strip_prefix('/')
+        key.as_str().strip_prefix(&*self.0)?.strip_prefix('/')
     }
 
     /// The child of this directory on the way to `key`: `key` itself or a directory above it.
     #[must_use]
     pub fn child_towards(&self, key: &Key) -> Option<Key> {
         let name = self.relative(key)?.split('/').next()?;
-        Some(Key(format!("{}/{name}", self.0).into()))
+        Some(Key::of(format!("{}/{name}", self.0).into()))
     }
 
     /// `key` moved below this directory: `/a` under `/app` becomes `/app/a`.
@@ -190,7 +232,7 @@ impl Dir {
     /// For namespaces. The result is not checked against the length limit; the caller's key was.
     #[must_use]
     pub fn join_key(&self, key: &Key) -> Key {
-        Key([&*self.0, &*key.0].concat().into())
+        Key::of([&*self.0, key.as_str()].concat().into())
     }
 
     /// `dir` moved below this directory.
@@ -203,7 +245,8 @@ impl Dir {
     #[must_use]
     pub fn strip_key(&self, key: &Key) -> Option<Key> {
         // With the slash before it, the rest is a key.
-        self.relative(key).map(|rest| Key(key.0[key.0.len() - rest.len() - 1..].into()))
+        self.relative(key)
+            .map(|rest| Key { text: Arc::clone(&key.text), from: key.text.len() - rest.len() - 1 })
     }
 }
 

@@ -103,3 +103,18 @@ fn segments_are_read_as_they_were_written_and_no_others() {
         assert_eq!(decode_segment(foreign), None, "{foreign:?}");
     }
 }
+
+/// A key that a namespace shows shares the text of the store's.
+#[test]
+fn a_key_is_the_same_whether_parsed_or_seen_from_a_namespace() {
+    let root = Dir::parse("/app").unwrap();
+    let parsed = Key::parse("/locks/a").unwrap();
+    let seen = root.strip_key(&Key::parse("/app/locks/a").unwrap()).unwrap();
+    assert_eq!((seen.as_str(), seen.name(), seen.to_string().as_str()), ("/locks/a", "a", "/locks/a"));
+    assert_eq!((&seen, seen.parent(), seen.as_dir()), (&parsed, parsed.parent(), parsed.as_dir()));
+    assert!(std::collections::HashSet::from([parsed.clone()]).contains(&seen));
+    assert!(seen < Key::parse("/locks/b").unwrap() && seen > Key::parse("/locks").unwrap());
+    assert_eq!(root.join_key(&seen), root.join_key(&parsed));
+    let deep = Dir::parse("/locks").unwrap();
+    assert_eq!((deep.strip_key(&seen).unwrap().as_str(), deep.relative(&seen)), ("/a", Some("a")));
+}
