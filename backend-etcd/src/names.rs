@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use coord_api::{Child, Dir, Entry, Key, Lifetime, Nonce, SessionId, Tag};
+use coord_api::{Child, Dir, Key, Lifetime, Nonce, Revision, SessionId, Tag, kit::Rank};
 
 /// Length of a nonce as a UUID.
 const UUID: usize = 36;
@@ -42,11 +42,8 @@ pub(crate) fn child(key: &Key) -> Child {
 }
 
 /// The order of a directory's direct children: by creation, and by key among those of one transaction.
-pub(crate) fn order(entries: &[&Entry]) -> Vec<Child> {
-    let mut entries = entries.to_vec();
-    // Stable: they come by key.
-    entries.sort_by_key(|entry| entry.meta.created);
-    entries.into_iter().map(|entry| child(&entry.key)).collect()
+pub(crate) fn order(key: &Key, created: Revision) -> (Rank, Child) {
+    (Rank::Place(created.get()), child(key))
 }
 
 /// The children of `dir` from all keys below it, each with its creation revision.
@@ -69,13 +66,6 @@ pub(crate) fn children(dir: &Dir, mut keys: Vec<(Key, i64)>) -> Vec<Child> {
     let direct: BTreeSet<Key> = children.iter().map(|child| child.key.clone()).collect();
     children.extend(below.difference(&direct).map(|key| Child::new(key.clone(), None, None)));
     children
-}
-
-/// Whether the mirror's listing may show a line in the wrong order: it knows the direct children's order only.
-pub(crate) fn nested_line(children: &[Child], is_key: impl Fn(&Key) -> bool) -> bool {
-    let mut seen = BTreeSet::new();
-    let line = children.iter().any(|child| child.tag.is_some());
-    line && children.iter().any(|child| !is_key(&child.key) || !seen.insert(&child.key))
 }
 
 #[cfg(test)]

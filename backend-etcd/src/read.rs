@@ -52,9 +52,8 @@ pub(crate) async fn list(store: &Arc<Store>, ctx: &OpContext, dir: &Dir) -> Resu
 
 /// The mirror's listing, unless it cannot tell the order of a line that has keys in directories below.
 pub(crate) fn mirrored(hub: &HubRef, dir: &Dir) -> Option<Listing> {
-    let listing = hub.listing(dir);
-    let nested = names::nested_line(&listing.children, |key| hub.contains(key));
-    (!nested).then_some(listing)
+    let no_line = |listing: &Listing| listing.children.iter().all(|child| child.tag.is_none());
+    hub.flat_listing(dir).or_else(|| Some(hub.listing(dir)).filter(no_line))
 }
 
 /// The listing of `dir` from all keys below it, and the creation revisions of the keys that are no text.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use coord_api::{
     Check, Child, Dir, Entry, Error, Failed, Key, Lifetime, Listing, Meta, Nonce, Op, OrderedCreate,
-    Rejection, Result, Revision, SessionId, Tag, Txn, Version, Written, kit::Change,
+    Rejection, Result, Revision, SessionId, Tag, Txn, Version, Written,
+    kit::{Change, Names, Rank},
 };
 
 use crate::{log::Log, session::Row};
@@ -15,6 +16,7 @@ use crate::{log::Log, session::Row};
 pub(crate) struct State {
     pub(crate) revision: Revision,
     pub(crate) entries: BTreeMap<Key, Entry>,
+    names: Names,
     /// When the set of names in a directory last changed.
     children_changed: BTreeMap<Dir, Revision>,
     pub(crate) sessions: HashMap<SessionId, Row>,
@@ -40,6 +42,7 @@ impl State {
         Self {
             revision: first,
             entries: BTreeMap::new(),
+            names: Names::new(order),
             children_changed: BTreeMap::new(),
             sessions: HashMap::new(),
             next_session: 1,
@@ -63,20 +66,8 @@ impl State {
         self.entries.range(first..).map(|(_, entry)| entry).take_while(|entry| dir.contains(&entry.key))
     }
 
-    pub(crate) fn listing(&self, dir: &Dir) -> Listing {
-        let mut places = Vec::new();
-        let mut others = BTreeMap::new();
-        for entry in self.below(dir) {
-            let Some(child) = dir.child_towards(&entry.key) else { continue };
-            match parse_place(&entry.key) {
-                Some((tag, nonce)) if child == entry.key => {
-                    places.push((entry.meta.created, Child::new(child, Some(tag), Some(nonce))));
-                }
-                _ => drop(others.insert(child.clone(), Child::new(child, None, None))),
-            }
-        }
-        places.sort_by_key(|(created, _)| *created);
-        let children = places.into_iter().map(|(_, child)| child).chain(others.into_values()).collect();
+    pub(crate) fn listing(&mut self, dir: &Dir) -> Listing {
+        let children = self.names.listing(dir, &self.entries);
         Listing::new(children, self.children_changed(dir))
     }
 
@@ -225,28 +216,30 @@ impl State {
 
     fn insert(&mut self, key: Key, value: Bytes, owner: Option<SessionId>) -> Change {
         let now = self.revision;
-        let (created, owner) = match self.entries.get(&key) {
-            Some(old) => (old.meta.created, old.meta.owner.clone()),
-            None => (now, owner),
-        };
-        if created == now {
-            self.touch_dirs(&key);
-        }
+        let old = self.entries.get(&key).map(|old| (old.meta.created, old.meta.owner.clone()));
+        let is_new = old.is_none();
+        let (created, owner) = old.unwrap_or((now, owner));
         let entry = Entry::new(key.clone(), value, Meta::new(created, now, version_at(now), owner));
+        if is_new {
+            let dirs = self.touch_dirs(&key);
+            self.names.insert(&dirs, &entry);
+        }
         self.entries.insert(key, entry.clone());
         Change::Put(entry)
     }
 
     fn remove(&mut self, key: &Key) -> Option<Change> {
-        self.entries.remove(key)?;
-        self.touch_dirs(key);
-        Some(Change::Delete(key.clone()))
+        let entry = self.entries.remove(key)?;
+        let dirs = self.touch_dirs(key);
+        self.names.remove(&dirs, &entry);
+        Some(Change::Delete(entry.key))
     }
 
-    fn touch_dirs(&mut self, key: &Key) {
-        for dir in dirs_above(key) {
-            self.children_changed.insert(dir, self.revision);
-        }
+    /// The directories that `key` is in, whose names change now.
+    fn touch_dirs(&mut self, key: &Key) -> Vec<Dir> {
+        let dirs = dirs_above(key);
+        self.children_changed.extend(dirs.iter().map(|dir| (dir.clone(), self.revision)));
+        dirs
     }
 }
 
@@ -278,4 +271,11 @@ fn place_key(req: &OrderedCreate) -> Key {
 fn parse_place(key: &Key) -> Option<(Tag, Nonce)> {
     let (tag, nonce) = key.name().rsplit_once(':')?;
     Some((Tag::new(tag.to_owned()).ok()?, Nonce::from_uuid(nonce)?))
+}
+
+fn order(key: &Key, created: Revision) -> (Rank, Child) {
+    match parse_place(key) {
+        Some((tag, nonce)) => (Rank::Place(created.get()), Child::new(key.clone(), Some(tag), Some(nonce))),
+        None => (Rank::Other, Child::new(key.clone(), None, None)),
+    }
 }

@@ -324,7 +324,7 @@ enum Found {
 /// The hub of `dir`; fed from now on if it is new.
 pub(crate) fn start(feeds: &Arc<Feeds>, link: &Arc<Link>, hubs: &Hubs, dir: &Dir, begin: Begin) -> HubRef {
     let new = || {
-        let hub = Hub::new(dir.clone(), crate::line::order_entries);
+        let hub = Hub::new(dir.clone(), crate::line::order);
         if let Begin::After(after) = begin {
             // Before a watcher asks: it then needs no snapshot, unless the history turns out to be gone.
             hub.resume_after(after);

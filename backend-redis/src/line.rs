@@ -1,6 +1,9 @@
 //! Places in a line: their names, and their order.
 
-use coord_api::{Child, Dir, Entry, Key, Nonce, OrderedCreate, Tag};
+use coord_api::{
+    Child, Dir, Key, Nonce, OrderedCreate, Revision, Tag,
+    kit::{Rank, in_order},
+};
 
 /// What the name of every place begins with, as Curator's do.
 const HEAD: &str = "_c_";
@@ -24,25 +27,17 @@ fn parse(name: &str) -> Option<(u64, Tag, Nonce)> {
     Some((number.parse().ok()?, Tag::new(tag.strip_prefix('-')?.to_owned()).ok()?, Nonce::from_uuid(nonce)?))
 }
 
-/// The children of a directory as a listing wants them: places in order, then others by name.
-pub(crate) fn order(keys: impl Iterator<Item = Key>) -> Vec<Child> {
-    let mut places = Vec::new();
-    let mut others = Vec::new();
-    for key in keys {
-        match parse(key.name()) {
-            Some((number, tag, nonce)) => places.push((number, Child::new(key, Some(tag), Some(nonce)))),
-            None => others.push(Child::new(key, None, None)),
-        }
+/// What a key is in the listing of its directory: the number of a place is in its name.
+pub(crate) fn order(key: &Key, _: Revision) -> (Rank, Child) {
+    match parse(key.name()) {
+        Some((number, tag, nonce)) => (Rank::Place(number), Child::new(key.clone(), Some(tag), Some(nonce))),
+        None => (Rank::Other, Child::new(key.clone(), None, None)),
     }
-    places.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
-    others.sort_by(|a, b| a.key.cmp(&b.key));
-    others.dedup_by(|a, b| a.key == b.key);
-    places.into_iter().map(|(_, child)| child).chain(others).collect()
 }
 
-/// The same for a copy of the directory.
-pub(crate) fn order_entries(entries: &[&Entry]) -> Vec<Child> {
-    order(entries.iter().map(|entry| entry.key.clone()))
+/// The children of a directory as a listing wants them.
+pub(crate) fn children(keys: impl Iterator<Item = Key>) -> Vec<Child> {
+    in_order(keys.map(|key| order(&key, Revision::ZERO)).collect())
 }
 
 /// The child of `dir` that a name of the store shows: a key, or with a slash at its end a directory.
@@ -66,7 +61,7 @@ mod tests {
         let names =
             [name(1, "lock-", 30), "b".into(), name(9, "__READ__", 4), "a".into(), name(5, "lock-", 12)];
         let dir = Dir::parse("/l").unwrap();
-        let children = order(names.iter().map(|name| dir.key(name).unwrap()));
+        let children = children(names.iter().map(|name| dir.key(name).unwrap()));
         let got: Vec<_> = children
             .iter()
             .map(|c| c.nonce.map_or(c.key.name().to_owned(), |n| n.get().to_string()))

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::{
     conn::{Conn, RESPONSE},
     error::is_stateless,
-    line::{child, order},
+    line::{self, child},
     record::{Batch, array, bytes, entry, malformed, number, revision, stored_key, text},
     script::{self, Script},
 };
@@ -52,14 +52,14 @@ pub(crate) async fn names(conn: &Conn, dir: &Dir, until: Instant) -> Result<List
     }
     let found = whole(conn, dir, 0, until).await?;
     let keys = found.records.keys().filter_map(|path| child(dir, path));
-    Ok(Listing::new(order(keys), Revision::new(found.revision)))
+    Ok(Listing::new(line::children(keys), Revision::new(found.revision)))
 }
 
 /// The children that a script named.
 pub(crate) fn children(dir: &Dir, names: Value) -> Result<Vec<Child>> {
     // A name that is not UTF-8 cannot be a key here: whoever wrote it, it is not shown.
     let names = array(names)?.into_iter().filter_map(|name| text(name).ok());
-    Ok(order(names.filter_map(|name| child(dir, &name))))
+    Ok(line::children(names.filter_map(|name| child(dir, &name))))
 }
 
 /// Everything in a directory and below.

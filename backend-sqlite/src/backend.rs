@@ -15,14 +15,18 @@ use crate::{
     SCHEME,
     call::{Claim, ReadJob, until},
     error::{closed, is_final},
-    line::order_entries,
-    query,
+    line, query,
     reader::{Begin, Reader},
     session::{self, InFile},
     settings::{Settings, Synchronous},
     state::ensure_known,
     store::Store,
 };
+
+/// Names of the line that come with the reply of a join; a longer line is read without the write lock.
+const LINE_MAX: usize = 64;
+/// The same where this process has a copy of the directory.
+const SHORT: usize = 16;
 
 /// A handle on a file.
 ///
@@ -108,7 +112,7 @@ impl SqliteBackend {
 /// The copy of `dir`; fed from now on if it is new.
 fn start(store: &Arc<Store>, hubs: &Hubs, dir: &Dir, begin: Begin) -> HubRef {
     let new = || {
-        let hub = Hub::new(dir.clone(), order_entries);
+        let hub = Hub::new(dir.clone(), line::order);
         if let Begin::After(after) = begin {
             // Before a watcher asks: it then needs no snapshot, unless the history turns out to be gone.
             hub.resume_after(after);
@@ -182,13 +186,8 @@ impl Backend for SqliteBackend {
     }
 
     async fn list(&self, ctx: &OpContext, dir: &Dir) -> Result<Listing> {
-        let dir = dir.clone();
-        let read = move |reader: &mut Reader| {
-            // One moment for the names and the revision.
-            let txn = reader.conn()?.unchecked_transaction()?;
-            let (now, _) = query::history(&txn)?;
-            Ok(query::listing(&txn, &dir, now, None)?.unwrap_or_default())
-        };
+        let (dir, copy) = (dir.clone(), self.hubs.covering(dir));
+        let read = move |reader: &mut Reader| reader.listing(&dir, copy.as_deref());
         let found = self.store.read(until(ctx), read).await;
         self.answered(ctx, false, found)
     }
@@ -202,7 +201,9 @@ impl Backend for SqliteBackend {
 
     async fn create_ordered(&self, ctx: &OpContext, req: OrderedCreate) -> Result<Ordered> {
         let owner = self.owner(ctx)?;
-        let done = self.store.write(until(ctx), move |state| state.join(&req, &owner)).await;
+        // A copy of the directory shows a long line without holding up those who write.
+        let most = if self.hubs.covering(&req.dir).is_some() { SHORT } else { LINE_MAX };
+        let done = self.store.write(until(ctx), move |state| state.join(&req, &owner, most)).await;
         self.answered(ctx, true, done)
     }
 

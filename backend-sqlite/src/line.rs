@@ -1,6 +1,6 @@
 //! Places in a line: their names, and their order.
 
-use coord_api::{Child, Dir, Entry, Key, Nonce, OrderedCreate, Revision, Tag};
+use coord_api::{Child, Dir, Key, Nonce, OrderedCreate, Revision, Tag, kit::Rank};
 
 /// The key of a place. A retry finds its entry by it; the order is the revision that created it.
 pub(crate) fn place(req: &OrderedCreate) -> Key {
@@ -12,42 +12,12 @@ fn parse(name: &str) -> Option<(Tag, Nonce)> {
     Some((Tag::new(tag.to_owned()).ok()?, Nonce::from_uuid(nonce)?))
 }
 
-/// The children of a directory as a listing wants them: places in their order, then others by name.
-#[derive(Debug, Default)]
-pub(crate) struct Children {
-    places: Vec<(Revision, Child)>,
-    others: Vec<Child>,
-}
-
-impl Children {
-    /// Adds a key, and the revision that created it.
-    pub(crate) fn key(&mut self, key: Key, created: Revision) {
-        match parse(key.name()) {
-            Some((tag, nonce)) => self.places.push((created, Child::new(key, Some(tag), Some(nonce)))),
-            None => self.others.push(Child::new(key, None, None)),
-        }
+/// What a key is in the listing of its directory: places stand by the revision that created them.
+pub(crate) fn order(key: &Key, created: Revision) -> (Rank, Child) {
+    match parse(key.name()) {
+        Some((tag, nonce)) => (Rank::Place(created.get()), Child::new(key.clone(), Some(tag), Some(nonce))),
+        None => (Rank::Other, Child::new(key.clone(), None, None)),
     }
-
-    /// Adds a directory below.
-    pub(crate) fn dir(&mut self, dir: Key) {
-        self.others.push(Child::new(dir, None, None));
-    }
-
-    pub(crate) fn into_order(self) -> Vec<Child> {
-        let Self { mut places, mut others } = self;
-        places.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
-        others.sort_by(|a, b| a.key.cmp(&b.key));
-        places.into_iter().map(|(_, child)| child).chain(others).collect()
-    }
-}
-
-/// The same for a copy of the directory.
-pub(crate) fn order_entries(entries: &[&Entry]) -> Vec<Child> {
-    let mut children = Children::default();
-    for entry in entries {
-        children.key(entry.key.clone(), entry.meta.created);
-    }
-    children.into_order()
 }
 
 /// The first text behind every path in `dir` and below: a slash is one less than a zero.
@@ -60,20 +30,20 @@ pub(crate) fn end_of(dir: &Dir) -> String {
 
 #[cfg(test)]
 mod tests {
+    use coord_api::kit::in_order;
+
     use super::*;
 
     #[test]
     fn places_stand_by_their_revision_and_all_others_behind_them() {
         let dir = Dir::parse("/l").unwrap();
-        let mut children = Children::default();
-        children.key(dir.key("b").unwrap(), Revision::new(1));
+        let mut children = vec![order(&dir.key("b").unwrap(), Revision::new(1))];
         for (nonce, tag, created) in [(1, "lock-", 30), (9, "__READ__", 4), (5, "lock-", 12)] {
             let name = format!("{tag}:{}", Nonce::new(nonce));
-            children.key(dir.key(&name).unwrap(), Revision::new(created));
+            children.push(order(&dir.key(&name).unwrap(), Revision::new(created)));
         }
-        children.dir(dir.key("a").unwrap());
-        let got: Vec<_> = children
-            .into_order()
+        children.push((Rank::Other, Child::new(dir.key("a").unwrap(), None, None)));
+        let got: Vec<_> = in_order(children)
             .iter()
             .map(|c| c.nonce.map_or(c.key.name().to_owned(), |n| n.get().to_string()))
             .collect();

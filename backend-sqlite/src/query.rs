@@ -1,10 +1,13 @@
 //! Reading the tables. Several reads that must agree need a transaction around them.
 
-use coord_api::{Dir, Entry, Key, Listing, Meta, Revision, kit::Change};
+use coord_api::{
+    Child, Dir, Entry, Key, Listing, Meta, Revision,
+    kit::{Change, Rank, in_order},
+};
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 
 use crate::{
-    line::{Children, end_of},
+    line::{end_of, order},
     state::{entry, meta as meta_of},
 };
 
@@ -65,33 +68,37 @@ pub(crate) fn listing(
     let mut find =
         conn.prepare_cached("SELECT path, created FROM entry WHERE path >= ?1 AND path < ?2 ORDER BY path")?;
     let (mut from, end) = (dir.prefix(), end_of(dir));
-    let mut children = Children::default();
-    let mut count = 0;
+    let mut children = Vec::new();
     // From one directory below to what is behind it, not through it.
     'jump: loop {
         let mut rows = find.query((&from, &end))?;
         while let Some(row) = rows.next()? {
             let key = key(row, 0)?;
             let Some(child) = dir.child_towards(&key) else { continue };
-            count += 1;
-            if most.is_some_and(|most| count > most) {
+            if most == Some(children.len()) {
                 return Ok(None);
             }
             if child != key {
                 from = end_of(&child.as_dir());
-                children.dir(child);
+                children.push((Rank::Other, Child::new(child, None, None)));
                 continue 'jump;
             }
-            children.key(key, Revision::new(row.get(1)?));
+            children.push(order(&key, Revision::new(row.get(1)?)));
         }
-        return Ok(Some(Listing::new(children.into_order(), at)));
+        return Ok(Some(Listing::new(in_order(children), at)));
     }
 }
 
+/// What was found. A row that others broke is left out with a warning: it must not keep a watch from going on.
+#[derive(Debug)]
+pub(crate) struct Found<T> {
+    pub(crate) rows: Vec<T>,
+    /// There was such a row.
+    pub(crate) left_out: bool,
+}
+
 /// Everything in a directory and below.
-///
-/// A row that others broke is left out with a warning: it must not keep a watch from going on.
-pub(crate) fn below(conn: &Connection, dir: &Dir) -> rusqlite::Result<Vec<Entry>> {
+pub(crate) fn below(conn: &Connection, dir: &Dir) -> rusqlite::Result<Found<Entry>> {
     let mut find = conn.prepare_cached(
         "SELECT path, value, created, modified, owner FROM entry WHERE path >= ?1 AND path < ?2 ORDER BY path",
     )?;
@@ -100,18 +107,20 @@ pub(crate) fn below(conn: &Connection, dir: &Dir) -> rusqlite::Result<Vec<Entry>
         Ok(entry(key, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
     };
     let mut rows = find.query((dir.prefix(), end_of(dir)))?;
-    let mut entries = Vec::new();
+    let mut found = Found { rows: Vec::new(), left_out: false };
     while let Some(row) = rows.next()? {
-        entries.extend(or_left_out(whole(row)));
+        let entry = or_left_out(whole(row));
+        found.left_out |= entry.is_none();
+        found.rows.extend(entry);
     }
-    Ok(entries)
+    Ok(found)
 }
 
 /// One revision, and what it changed.
 pub(crate) type Step = (Revision, Vec<Change>);
 
 /// What changed after a revision, one step a revision.
-pub(crate) fn after(conn: &Connection, after: Revision) -> rusqlite::Result<Vec<Step>> {
+pub(crate) fn after(conn: &Connection, after: Revision) -> rusqlite::Result<Found<Step>> {
     let mut find = conn.prepare_cached(
         "SELECT revision, path, value, created, owner FROM log WHERE revision > ?1 ORDER BY revision, nth",
     )?;
@@ -123,16 +132,19 @@ pub(crate) fn after(conn: &Connection, after: Revision) -> rusqlite::Result<Vec<
         })
     };
     let mut rows = find.query([after.get()])?;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut found: Found<Step> = Found { rows: Vec::new(), left_out: false };
     while let Some(row) = rows.next()? {
         let at: u64 = row.get(0)?;
-        let Some(change) = or_left_out(change(row, at)) else { continue };
-        match steps.last_mut() {
+        let Some(change) = or_left_out(change(row, at)) else {
+            found.left_out = true;
+            continue;
+        };
+        match found.rows.last_mut() {
             Some((last, changes)) if last.get() == at => changes.push(change),
-            _ => steps.push((Revision::new(at), vec![change])),
+            _ => found.rows.push((Revision::new(at), vec![change])),
         }
     }
-    Ok(steps)
+    Ok(found)
 }
 
 fn or_left_out<T>(row: rusqlite::Result<T>) -> Option<T> {

@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc};
 
 use coord_api::{
-    Dir, Error, ErrorKind, Revision,
+    Dir, Error, ErrorKind, Listing, Revision,
     kit::{Change, Hub, Hubs},
 };
 use rusqlite::Connection;
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::{
     bell::Ears,
     error::{Fault, is_final, replaced},
-    query::{self, Step},
+    query::{self, Found, Step},
     queue::Turn,
     store::Store,
 };
@@ -48,6 +48,8 @@ struct Feed {
     hubs: Hubs,
     /// What it still has to begin with.
     begin: Option<Begin>,
+    /// It lacks rows that cannot be read, or the beginning.
+    partial: bool,
 }
 
 impl Reader {
@@ -81,7 +83,7 @@ impl Reader {
             // Before the first look: what is committed after that is heard.
             self.ears = Ears::listen(&self.store);
         }
-        self.feeds.push(Feed { hub, hubs, begin: Some(begin) });
+        self.feeds.push(Feed { hub, hubs, begin: Some(begin), partial: true });
         self.look();
     }
 
@@ -105,12 +107,14 @@ impl Reader {
         }
     }
 
-    /// Brings all copies to the newest revision.
-    pub(crate) fn look(&mut self) {
+    /// Brings all copies to the newest revision. Tells whether they are there.
+    pub(crate) fn look(&mut self) -> bool {
         if self.feeds.is_empty() {
-            return;
+            return true;
         }
-        match self.follow().map_err(Fault::into_error) {
+        let followed = self.follow().map_err(Fault::into_error);
+        let there = followed.is_ok();
+        match followed {
             Ok(()) => {}
             // The next look may do better.
             Err(error) if !is_final(&error) => tracing::debug!(%error, "the log cannot be read"),
@@ -120,6 +124,21 @@ impl Reader {
             }
         }
         self.rest();
+        there
+    }
+
+    /// The names in a directory: from its copy, if it has one that is whole, and else from the tables.
+    pub(crate) fn listing(&mut self, dir: &Dir, copy: Option<&Hub>) -> Result<Listing, Fault> {
+        if let Some(copy) = copy
+            && self.look()
+            && self.feeds.iter().any(|feed| std::ptr::eq(&*feed.hub, copy) && !feed.partial)
+        {
+            return Ok(copy.listing(dir));
+        }
+        // One moment for the names and the revision.
+        let txn = self.conn()?.unchecked_transaction()?;
+        let (now, _) = query::history(&txn)?;
+        Ok(query::listing(&txn, dir, now, None)?.unwrap_or_default())
     }
 
     fn follow(&mut self) -> Result<(), Fault> {
@@ -137,7 +156,7 @@ impl Reader {
             _ => None,
         };
         for feed in &mut self.feeds {
-            feed.advance(&txn, now, floor, steps.as_deref())?;
+            feed.advance(&txn, now, floor, steps.as_ref())?;
         }
         self.feeds.retain(|feed| !matches!(feed.begin, Some(Begin::After(_))));
         (self.at, self.version) = (Some(now), Some(version));
@@ -154,7 +173,7 @@ impl Feed {
         conn: &Connection,
         now: Revision,
         floor: Revision,
-        steps: Option<&[Step]>,
+        steps: Option<&Found<Step>>,
     ) -> rusqlite::Result<()> {
         match (self.begin, steps) {
             (None, Some(steps)) => self.deliver(steps, now),
@@ -166,14 +185,19 @@ impl Feed {
             (Some(Begin::After(after)), _) if after >= floor => {
                 self.deliver(&query::after(conn, after)?, now);
             }
-            _ => self.hub.reset(now, query::below(conn, self.hub.dir())?),
+            _ => {
+                let found = query::below(conn, self.hub.dir())?;
+                self.partial = found.left_out;
+                self.hub.reset(now, found.rows);
+            }
         }
         self.begin = None;
         Ok(())
     }
 
-    fn deliver(&self, steps: &[Step], now: Revision) {
-        for (revision, changes) in steps {
+    fn deliver(&mut self, steps: &Found<Step>, now: Revision) {
+        self.partial |= steps.left_out;
+        for (revision, changes) in &steps.rows {
             let inside = |change: &&Change| concerns(self.hub.dir(), change);
             let changes: Vec<Change> = changes.iter().filter(inside).cloned().collect();
             if !changes.is_empty() {

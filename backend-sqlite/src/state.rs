@@ -11,8 +11,6 @@ use crate::{error::Fault, line, query, settings::Settings};
 
 /// Bytes of values that the log keeps.
 const LOG_BYTES_MAX: u64 = 64 << 20;
-/// Names of the line that come with the reply of a join; a longer line is read without the write lock.
-const LINE_MAX: usize = 64;
 
 /// How much the log keeps.
 #[derive(Clone, Copy, Debug)]
@@ -187,8 +185,14 @@ impl<'c> State<'c> {
         Ok(TxnOutcome::Committed(Commit::new(written)))
     }
 
-    /// Joins a line, or finds the place that an earlier try with the same nonce made.
-    pub(crate) fn join(&mut self, req: &OrderedCreate, session: &SessionId) -> Result<Ordered, Fault> {
+    /// Joins a line, or finds the place that an earlier try with the same nonce made; with the line, if it has at most
+    /// `most` names.
+    pub(crate) fn join(
+        &mut self,
+        req: &OrderedCreate,
+        session: &SessionId,
+        most: usize,
+    ) -> Result<Ordered, Fault> {
         self.ensure_session(session)?;
         let key = line::place(req);
         let created = match query::meta(self.conn, &key)? {
@@ -200,7 +204,7 @@ impl<'c> State<'c> {
                 self.insert(&key, &req.value, owner)?.revision
             }
         };
-        let line = query::listing(self.conn, &req.dir, Revision::new(self.revision), Some(LINE_MAX))?;
+        let line = query::listing(self.conn, &req.dir, Revision::new(self.revision), Some(most))?;
         Ok(Ordered::new(key, created, line))
     }
 

@@ -198,6 +198,26 @@ async fn rows_that_others_broke_stop_no_watch() {
     assert_eq!(coord.get("/d/a").await.unwrap().unwrap().value, "1");
 }
 
+/// What a copy lacks may be a place in a line, whose holder does not know.
+#[tokio::test]
+async fn a_copy_that_lacks_a_row_is_not_listed() {
+    let (dir, coord) = store("").await;
+    let mut stream = coord.watch("/d").await.unwrap();
+    next(&mut stream).await.unwrap();
+    coord.put("/d/a", "").await.unwrap();
+    assert_eq!(coord.list("/d").await.unwrap().children.len(), 1);
+    stranger(&dir)
+        .execute_batch(
+            "BEGIN IMMEDIATE;
+             UPDATE meta SET revision = revision + 1, log_rows = log_rows + 1;
+             INSERT INTO log SELECT revision, 0, '/d/b', x'31', -1, NULL FROM meta;
+             INSERT INTO entry (path, value, created, modified) SELECT '/d/b', x'31', revision, revision FROM meta;
+             COMMIT;",
+        )
+        .unwrap();
+    assert_eq!(coord.list("/d").await.unwrap().children.len(), 2);
+}
+
 #[tokio::test]
 async fn closing_leaves_nothing_open_and_nothing_of_a_session() {
     let (dir, coord) = store("").await;

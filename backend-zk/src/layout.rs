@@ -4,7 +4,10 @@
 //! is a signed 32-bit counter printed with `%010d`: after 2147483647 comes -2147483648, so places are ordered by
 //! serial-number arithmetic and never as text.
 
-use coord_api::{Child, Entry, Nonce, Tag};
+use coord_api::{
+    Child, Key, Nonce, Revision, Tag,
+    kit::{Rank, in_order},
+};
 
 /// A name that is a place in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,48 +70,20 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Orders the children of a directory: places by their number, then all others by name.
-pub(crate) fn order(entries: &[&Entry]) -> Vec<Child> {
-    line(entries.iter().map(|entry| entry.key.clone()))
+/// What a node is in the listing of its directory: places stand by their number.
+pub(crate) fn order(key: &Key, _: Revision) -> (Rank, Child) {
+    match parse(key.name()) {
+        Some(place) => (
+            Rank::Round(place.sequence.cast_unsigned()),
+            Child::new(key.clone(), Some(place.tag), place.nonce),
+        ),
+        None => (Rank::Other, Child::new(key.clone(), None, None)),
+    }
 }
 
-/// The same for keys, in any order.
-pub(crate) fn line(keys: impl Iterator<Item = coord_api::Key>) -> Vec<Child> {
-    let mut places = Vec::new();
-    let mut others = Vec::new();
-    for key in keys {
-        match parse(key.name()) {
-            Some(place) => {
-                places.push((place.sequence.cast_unsigned(), Child::new(key, Some(place.tag), place.nonce)))
-            }
-            None => others.push(Child::new(key, None, None)),
-        }
-    }
-    places.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.key.cmp(&y.key)));
-    let first = first_in_line(&places.iter().map(|(number, _)| *number).collect::<Vec<_>>());
-    places.rotate_left(first);
-    others.sort_by(|x, y| x.key.cmp(&y.key));
-    places.into_iter().map(|(_, child)| child).chain(others).collect()
-}
-
-/// The index of the oldest of some counter readings, sorted as unsigned numbers.
-///
-/// The counter runs in a circle; what is in line covers less than half of it, so the oldest stands behind the
-/// largest gap. Unlike a comparison of two numbers this is an order whatever strangers write.
-fn first_in_line(sorted: &[u32]) -> usize {
-    let Some(last) = sorted.last() else { return 0 };
-    let mut best = 0;
-    let mut largest = 0;
-    let mut before = *last;
-    for (index, number) in sorted.iter().enumerate() {
-        let gap = number.wrapping_sub(before);
-        if gap > largest {
-            largest = gap;
-            best = index;
-        }
-        before = *number;
-    }
-    best
+/// The children of a directory in order.
+pub(crate) fn line(keys: impl Iterator<Item = Key>) -> Vec<Child> {
+    in_order(keys.map(|key| order(&key, Revision::ZERO)).collect())
 }
 
 #[cfg(test)]

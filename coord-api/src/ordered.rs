@@ -1,6 +1,6 @@
 //! Joining the line of a directory.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::{Dir, Error, Key, Lifetime, Listing, Result, Revision};
 /// Recipes use the tags of Curator (`lock-`, `latch-`, `__READ__`, `__WRIT__`, `lease-`), so that on ZooKeeper the
 /// names are those that Curator respects.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Tag(Cow<'static, str>);
+pub struct Tag(Arc<str>); // a listing copies one a child
 
 impl Tag {
     /// A tag of 1 to 32 ASCII letters, digits, `_` and `-` that does not end in a digit.
@@ -25,7 +25,7 @@ impl Tag {
         let letters = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         let ends_well = text.bytes().last().is_some_and(|b| !b.is_ascii_digit());
         if text.len() <= 32 && letters && ends_well {
-            Ok(Self(text))
+            Ok(Self(text.as_ref().into()))
         } else {
             Err(Error::invalid("a tag is 1 to 32 of A-Z a-z 0-9 _ - and does not end in a digit")
                 .with_context("tag", text))

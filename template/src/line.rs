@@ -1,6 +1,9 @@
 //! Places in a line: their names, and their order.
 
-use coord_api::{Child, Dir, Entry, Key, Meta, Nonce, OrderedCreate, Revision, SessionId, Tag, Version};
+use coord_api::{
+    Child, Dir, Entry, Key, Meta, Nonce, OrderedCreate, Revision, SessionId, Tag, Version,
+    kit::{Rank, in_order},
+};
 
 use crate::server::Row;
 
@@ -27,34 +30,24 @@ pub(crate) fn session_id(number: u64) -> SessionId {
     SessionId::new(format!("{number:x}"))
 }
 
-/// The direct children as a listing wants them: places by the revision that created them, then others by name.
-pub(crate) fn order(entries: &[&Entry]) -> Vec<Child> {
-    let (mut places, mut others) = (Vec::new(), Vec::new());
-    for entry in entries {
-        match parse(entry.key.name()) {
-            Some((tag, nonce)) => {
-                places.push((entry.meta.created, Child::new(entry.key.clone(), Some(tag), Some(nonce))));
-            }
-            None => others.push(Child::new(entry.key.clone(), None, None)),
-        }
+/// What a key is in the listing of its directory: places stand by the revision that created them.
+pub(crate) fn order(key: &Key, created: Revision) -> (Rank, Child) {
+    match parse(key.name()) {
+        Some((tag, nonce)) => (Rank::Place(created.get()), Child::new(key.clone(), Some(tag), Some(nonce))),
+        None => (Rank::Other, Child::new(key.clone(), None, None)),
     }
-    places.sort_by(|(a, x), (b, y)| (a, &x.key).cmp(&(b, &y.key)));
-    others.sort_by(|a, b| a.key.cmp(&b.key));
-    places.into_iter().map(|(_, child)| child).chain(others).collect()
 }
 
 /// The names in `dir`, of all that stands in it and below.
 pub(crate) fn children(dir: &Dir, rows: &[Row]) -> Vec<Child> {
-    let entries: Vec<Entry> = rows.iter().map(entry).collect();
-    let is_direct = |entry: &&Entry| dir.child_towards(&entry.key).as_ref() == Some(&entry.key);
-    let direct: Vec<&Entry> = entries.iter().filter(is_direct).collect();
-    let mut children = order(&direct);
-    let deeper = entries.iter().filter(|entry| !is_direct(entry));
-    let mut below: Vec<Key> = deeper.filter_map(|entry| dir.child_towards(&entry.key)).collect();
-    below.sort();
-    below.dedup();
-    children.extend(below.into_iter().map(|key| Child::new(key, None, None)));
-    children
+    let child = |row: &Row| {
+        let key = Key::from_store(&row.key);
+        match dir.child_towards(&key)? {
+            child if child == key => Some(order(&key, Revision::new(row.created))),
+            below => Some((Rank::Other, Child::new(below, None, None))),
+        }
+    };
+    in_order(rows.iter().filter_map(child).collect())
 }
 
 #[cfg(test)]
@@ -72,7 +65,7 @@ mod tests {
             [row("/l/b", 1), row("/l/a/deep", 2), row(&place(1, "lock-"), 30), row(&place(9, "__READ__"), 4)];
         let got = children(&Dir::parse("/l").unwrap(), &rows);
         let got: Vec<&str> = got.iter().map(|child| child.key.as_str()).collect();
-        assert_eq!(got, [&place(9, "__READ__"), &place(1, "lock-"), "/l/b", "/l/a"]);
+        assert_eq!(got, [&place(9, "__READ__"), &place(1, "lock-"), "/l/a", "/l/b"]);
     }
 
     #[test]

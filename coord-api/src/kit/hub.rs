@@ -9,16 +9,11 @@ use futures::{StreamExt, stream};
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Wakers,
+    LineOrder, Names, Wakers,
     change_log::{Change, ChangeLog},
     watcher::{Next, Watcher},
 };
-use crate::{Child, Dir, Entry, Error, Key, Listing, Result, Revision, Seen, Start, WatchEvent, WatchStream};
-
-/// Which places there are in a directory, and in which order: the layout's rule.
-///
-/// Gets the direct children by key and returns them as [`Listing::children`] wants them.
-pub type LineOrder = fn(&[&Entry]) -> Vec<Child>;
+use crate::{Dir, Entry, Error, Key, Listing, Result, Revision, Seen, Start, WatchEvent, WatchStream};
 
 /// A local copy of a directory and everything below, with those who wait for its changes.
 ///
@@ -30,7 +25,6 @@ pub type LineOrder = fn(&[&Entry]) -> Vec<Child>;
 #[derive(Debug)]
 pub struct Hub {
     dir: Dir,
-    order: LineOrder,
     state: Mutex<State>,
     revision: watch::Sender<Revision>,
     keys: Wakers<Key>,
@@ -42,6 +36,7 @@ pub struct Hub {
 struct State {
     phase: Phase,
     entries: BTreeMap<Key, Entry>,
+    names: Names,
     /// The last revision at which the set of direct children of a directory changed.
     children: BTreeMap<Dir, Revision>,
     log: ChangeLog,
@@ -68,10 +63,10 @@ impl Hub {
     pub fn new(dir: Dir, order: LineOrder) -> Self {
         Self {
             dir,
-            order,
             state: Mutex::new(State {
                 phase: Phase::Empty,
                 entries: BTreeMap::new(),
+                names: Names::new(order),
                 children: BTreeMap::new(),
                 log: ChangeLog::default(),
                 first_load: None,
@@ -119,6 +114,7 @@ impl Hub {
             state.children.insert(dir.clone(), revision);
         }
         state.entries = new;
+        state.names.clear();
         state.phase = Phase::Loaded;
         state.first_load.get_or_insert(revision);
         state.log.restart(revision);
@@ -168,20 +164,24 @@ impl Hub {
     fn apply_in(&self, state: &mut State, revision: Revision, changes: &[Change]) {
         state.watchers.retain(|watcher| Arc::strong_count(watcher) > 1);
         for change in changes {
-            let key = change.key();
-            let existed = state.entries.contains_key(key);
-            match change {
-                Change::Put(entry) => drop(state.entries.insert(key.clone(), entry.clone())),
-                Change::Delete(key) => {
-                    let known = state.entries.remove(key).is_some();
-                    if !known && matches!(state.phase, Phase::Loaded) {
-                        continue; // created and deleted inside one transaction, or told twice
-                    }
-                }
+            let (old, new) = match change {
+                Change::Put(entry) => (state.entries.insert(entry.key.clone(), entry.clone()), Some(entry)),
+                Change::Delete(key) => (state.entries.remove(key), None),
+            };
+            if old.is_none() && new.is_none() && matches!(state.phase, Phase::Loaded) {
+                continue; // created and deleted inside one transaction, or told twice
             }
-            if existed != matches!(change, Change::Put(_)) {
-                for dir in self.dirs_above(key) {
-                    state.children.insert(dir, revision);
+            let created = |entry: &Entry| entry.meta.created;
+            if old.as_ref().map(created) != new.map(created) {
+                let dirs = self.dirs_above(change.key());
+                if let Some(old) = &old {
+                    state.names.remove(&dirs, old);
+                }
+                if let Some(new) = new {
+                    state.names.insert(&dirs, new);
+                }
+                if old.is_some() != new.is_some() {
+                    state.children.extend(dirs.into_iter().map(|dir| (dir, revision)));
                 }
             }
             for watcher in &state.watchers {
@@ -258,22 +258,16 @@ impl Hub {
     /// The names in a directory of the copy, as it is now.
     #[must_use]
     pub fn listing(&self, dir: &Dir) -> Listing {
-        let state = self.lock();
-        let prefix = Key::from_store(&dir.prefix());
-        let mut below: BTreeMap<Key, ()> = BTreeMap::new();
-        let mut direct = Vec::new();
-        for entry in
-            state.entries.range(prefix..).map(|(_, entry)| entry).take_while(|entry| dir.contains(&entry.key))
-        {
-            match dir.child_towards(&entry.key) {
-                Some(child) if child == entry.key => direct.push(entry),
-                Some(child) => drop(below.insert(child, ())),
-                None => {}
-            }
-        }
-        let mut children = (self.order)(&direct);
-        children.extend(below.into_keys().map(|key| Child::new(key, None, None)));
-        Listing::new(children, self.revision())
+        let state = &mut *self.lock();
+        Listing::new(state.names.listing(dir, &state.entries), self.revision())
+    }
+
+    /// The same, if no key stands further below.
+    #[must_use]
+    pub fn flat_listing(&self, dir: &Dir) -> Option<Listing> {
+        let state = &mut *self.lock();
+        let children = state.names.flat_listing(dir, &state.entries)?;
+        Some(Listing::new(children, self.revision()))
     }
 
     /// Whether `key` is in the copy.

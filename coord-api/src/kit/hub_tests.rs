@@ -3,10 +3,10 @@ use futures::FutureExt;
 
 use super::*;
 use crate::kit::watcher::EVENTS_MAX;
-use crate::{ErrorKind, Meta, Version};
+use crate::{Child, ErrorKind, Meta, Version, kit::Rank};
 
-fn by_name(entries: &[&Entry]) -> Vec<Child> {
-    entries.iter().map(|entry| Child::new(entry.key.clone(), None, None)).collect()
+fn by_name(key: &Key, _: Revision) -> (Rank, Child) {
+    (Rank::Other, Child::new(key.clone(), None, None))
 }
 
 fn key(path: &str) -> Key {

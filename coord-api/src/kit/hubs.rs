@@ -11,7 +11,7 @@ use futures::StreamExt;
 use tokio::sync::watch;
 
 use super::Hub;
-use crate::{Dir, Start, WatchStream};
+use crate::{Dir, Key, Start, WatchStream};
 
 /// How long a hub outlives its last user: long enough for the next waiter of a busy lock to find it.
 const LINGER: Duration = Duration::from_secs(5);
@@ -34,20 +34,23 @@ impl Hubs {
         slots.get(dir).map(HubRef::new)
     }
 
-    /// The hubs whose directory holds `dir`, nearest first; for noting own writes.
+    /// The hub whose directory is or holds `dir`, the nearest of them.
     #[must_use]
     pub fn covering(&self, dir: &Dir) -> Option<HubRef> {
         let slots = self.lock();
         if slots.is_empty() {
             return None;
         }
-        slots
-            .values()
-            .filter(|slot| {
-                slot.hub.dir() == dir || slot.hub.dir().contains(&crate::Key::from_store(dir.as_str()))
-            })
-            .max_by_key(|slot| slot.hub.dir().as_str().len())
-            .map(HubRef::new)
+        let mut above = dir.clone();
+        loop {
+            if let Some(slot) = slots.get(&above) {
+                return Some(HubRef::new(slot));
+            }
+            if above.is_root() {
+                return None;
+            }
+            above = Key::from_store(above.as_str()).parent();
+        }
     }
 
     /// The hub of `dir`; `start` begins its feed if it is new.
@@ -160,7 +163,11 @@ impl Drop for HubRef {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, ErrorKind};
+    use crate::{Child, Error, ErrorKind, Revision, kit::Rank};
+
+    fn no_places(key: &Key, _: Revision) -> (Rank, Child) {
+        (Rank::Other, Child::new(key.clone(), None, None))
+    }
 
     /// A hub with one user, and the end of its feed.
     fn in_use(hubs: &Hubs) -> (HubRef, tokio::task::JoinHandle<()>) {
@@ -168,7 +175,7 @@ mod tests {
         let mut feed = None;
         let used = hubs.get_or_start(
             &dir,
-            || Hub::new(dir.clone(), |_| Vec::new()),
+            || Hub::new(dir.clone(), no_places),
             |hub| {
                 let hubs = hubs.clone();
                 feed = Some(tokio::spawn(async move { hubs.unused(&hub).await }));
@@ -200,6 +207,28 @@ mod tests {
         hubs.forget(&used.hub);
         drop(used);
         ends(feed).await;
+    }
+
+    #[test]
+    fn the_nearest_hub_is_found_and_no_neighbours() {
+        let hubs = Hubs::default();
+        let dir = |path| Dir::parse(path).unwrap();
+        let made = ["/a", "/a/b/c"]
+            .map(|path| hubs.get_or_start(&dir(path), || Hub::new(dir(path), no_places), |_| {}));
+        for (path, nearest) in [
+            ("/a", Some("/a")),
+            ("/a/b", Some("/a")),
+            ("/a/b/c/d", Some("/a/b/c")),
+            ("/a/b/cd", Some("/a")),
+            ("/ab", None),
+            ("/", None),
+        ] {
+            let found = hubs.covering(&dir(path)).map(|hub| hub.dir().clone());
+            assert_eq!(found, nearest.map(dir), "{path}");
+        }
+        drop(made);
+        let all = hubs.get_or_start(&Dir::root(), || Hub::new(Dir::root(), no_places), |_| {});
+        assert_eq!(hubs.covering(&dir("/ab")).unwrap().dir(), all.dir());
     }
 
     #[tokio::test(start_paused = true)]

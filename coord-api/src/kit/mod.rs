@@ -7,6 +7,7 @@
 //! | [`Sessions`] | the sessions of a handle, where a store's client must renew them |
 //! | [`Hub`] | one watch of a directory that feeds every waiter and watcher of the process |
 //! | [`Hubs`] | which directories have one |
+//! | [`Names`], [`in_order`] | the names of a directory in the order of a listing |
 //! | [`Backoff`] | how long to wait before trying again |
 //! | [`Guesses`] | what is probably so, remembered to save asking |
 //! | [`insist`] | trying again until the store answers, and what a refusal means then |
@@ -23,6 +24,7 @@ mod hub;
 mod hubs;
 mod insist;
 mod lease;
+mod names;
 mod runtime;
 mod sessions;
 mod wakers;
@@ -34,10 +36,11 @@ pub use closing::{CLOSE_TIME, confirmed};
 pub use file::replace_file;
 pub use guesses::Guesses;
 pub use here::Here;
-pub use hub::{Hub, LineOrder};
+pub use hub::Hub;
 pub use hubs::{HubRef, Hubs};
 pub use insist::{RETRY_CAP, insist};
 pub use lease::{Lease, Stamp};
+pub use names::{LineOrder, Names, Rank, in_order};
 pub use runtime::{Gate, Runtime};
 pub use sessions::{Renewal, Sessions};
 pub use wakers::{WakerRef, Wakers};
