@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use coord_testbed::Kind;
 use serde::Serialize;
 
-use crate::run::{ChildArgs, Run};
+use crate::{
+    peers::{PeersArgs, SideArgs},
+    run::{ChildArgs, Run},
+};
 
 /// Benchmarks of coord on real servers that it starts itself
 #[derive(Debug, Parser)]
@@ -18,13 +21,18 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure what is promised about speed, against raw drivers and other locks
+    /// Measure what is promised about speed, against raw drivers
     Speed(Speed),
+    /// Measure locks, watches and registrations against other clients on the same servers
+    Peers(PeersArgs),
     /// Measure the stores beside each other, and write results, a report and charts
     Run(Run),
     /// One process of a run (started by `run`)
     #[command(hide = true)]
     Child(ChildArgs),
+    /// One process of a comparison (started by `peers`)
+    #[command(hide = true)]
+    Side(SideArgs),
     /// One process with many waiters on one lock; prints its memory (started by `speed`)
     #[command(hide = true)]
     Waiters(Waiters),
@@ -48,7 +56,7 @@ pub(crate) struct Speed {
     /// Interleaved repetitions [default: 5; 1 with --smoke]
     #[arg(long)]
     pub(crate) pairs: Option<usize>,
-    /// Length of one repetition of one side, in seconds [default: 2, contended 8; a fraction with --smoke]
+    /// Length of one repetition of one side, in seconds [default: 2; a fraction with --smoke]
     #[arg(long)]
     pub(crate) seconds: Option<f64>,
     /// Contenders on one lock
@@ -79,7 +87,7 @@ pub(crate) enum Suite {
     RoundTrips,
     /// get and put against the raw driver
     Throughput,
-    /// Several contenders against Curator and etcd's lock service
+    /// Server work of an acquisition among several contenders
     Contended,
     /// Memory of idle waiters
     Waiters,

@@ -65,7 +65,7 @@ fn commit() -> String {
 }
 
 /// A package and its version in the lock file of this build.
-fn locked(name: &str) -> String {
+pub(crate) fn locked(name: &str) -> String {
     const LOCK: &str = include_str!("../../Cargo.lock");
     let after = LOCK.split_once(&format!("name = \"{name}\"\nversion = \"")).map_or("", |(_, after)| after);
     format!("{name} {}", after.split('"').next().unwrap_or("unknown"))

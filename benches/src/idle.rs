@@ -31,7 +31,12 @@ pub(crate) async fn line_is(coord: &Coord, lock: &str, count: usize, patience: D
 
 /// Resident memory of this process, in KiB.
 pub(crate) fn resident_kib() -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
+    resident_kib_of("self")
+}
+
+/// Resident memory of the process with this number, in KiB.
+pub(crate) fn resident_kib_of(process: &str) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("this system tells no VmRSS")?;
     Ok(kib.trim().parse::<f64>()?)

@@ -1,16 +1,16 @@
-//! Benchmarks of coord on real servers that it starts itself, against raw drivers and other locks in one sitting.
+//! Benchmarks of coord on real servers that it starts itself, against raw drivers and other clients in one sitting.
 //!
-//! `coord-benches speed` measures what is promised about speed, `coord-benches run` compares the stores; see
-//! `docs/benchmarks/README.md`.
+//! `coord-benches speed` measures what is promised about speed, `coord-benches peers` compares with other clients,
+//! `coord-benches run` compares the stores; see `docs/benchmarks/README.md`.
 
 mod args;
 mod contest;
 mod counters;
-mod curator;
 mod facts;
 mod handles;
 mod idle;
 mod load;
+mod peers;
 mod race;
 mod raw;
 mod raw_txn;
@@ -31,7 +31,6 @@ use coord_testbed::{Kind, Server};
 
 use args::{Cli, Command, SERVERS, Speed, StoreName, Suite};
 use facts::Facts;
-use raw::Operation;
 use report::Report;
 use suites::{contended, round_trips, throughput, waiters};
 
@@ -48,6 +47,8 @@ fn main() -> ExitCode {
             match Cli::parse().command {
                 Command::Speed(speed) => speed_run(&speed).await,
                 Command::Run(args) => run::run(&args).await,
+                Command::Peers(args) => peers::run(&args).await,
+                Command::Side(args) => peers::side(&args).await.map(|()| true),
                 Command::Child(args) => run::child(&args).await.map(|()| true),
                 Command::Waiters(args) => say(&waiters::child(&args).await?).map(|()| true),
             }
@@ -102,12 +103,9 @@ async fn on_server(speed: &Speed, server: &Server, report: &mut Report) -> Resul
     let kind = server.kind();
     let durability = stand::durability(kind, speed.data);
     report.facts.servers.push(format!("{kind} {} ({durability})", server.version()));
-    let timed = speed.has(Suite::Throughput) || speed.has(Suite::Contended);
-    if kind == Kind::ZooKeeper && timed && !speed.smoke {
+    if kind == Kind::ZooKeeper && speed.has(Suite::Throughput) && !speed.smoke {
         note(&format!("{kind}: warming up"));
-        for side in raw::peers(server, Operation::Put).await? {
-            load::run(&side.op, raw::KEYS, Duration::ZERO, WARM_UP).await?;
-        }
+        raw::warm_up(server, WARM_UP).await?;
     }
     if speed.has(Suite::RoundTrips) {
         note(&format!("{kind}: round trips"));

@@ -21,6 +21,7 @@ pub(crate) struct Race {
     released: AtomicU64,
     counts: Vec<AtomicU64>,
     hand_offs: Mutex<Latency>,
+    cycles: Mutex<Latency>,
 }
 
 impl Race {
@@ -34,6 +35,7 @@ impl Race {
             released: AtomicU64::new(0),
             counts: (0..contenders).map(|_| AtomicU64::new(0)).collect(),
             hand_offs: Mutex::default(),
+            cycles: Mutex::default(),
         }
     }
 
@@ -64,6 +66,13 @@ impl Race {
         self.released.store(self.now(), Ordering::SeqCst);
     }
 
+    /// Somebody has taken it and given it back, in this time.
+    pub(crate) fn cycled(&self, taken: Duration) {
+        if self.recording.load(Ordering::SeqCst) {
+            self.cycles.lock().unwrap_or_else(PoisonError::into_inner).record(taken);
+        }
+    }
+
     /// From now on, or no longer, acquisitions and hand-offs are counted.
     pub(crate) fn record(&self, recording: bool) {
         self.recording.store(recording, Ordering::SeqCst);
@@ -87,6 +96,16 @@ impl Race {
     /// From the call that gives back to the return of the next acquire.
     pub(crate) fn hand_offs(&self) -> Latency {
         self.hand_offs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From the call that acquires to the return of the one that gives back.
+    pub(crate) fn cycles(&self) -> Latency {
+        self.cycles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether no hand-off or no cycle was recorded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hand_offs().count() == 0 || self.cycles().count() == 0
     }
 
     fn now(&self) -> u64 {

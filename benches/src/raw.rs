@@ -1,13 +1,16 @@
 //! The operations to compare: ours, and those of the raw drivers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use coord::{Coord, Key};
 use coord_testbed::{Kind, Server};
 use etcd_client::{Compare, CompareOp, PutOptions, Txn, TxnOp};
 use redis::aio::MultiplexedConnection;
 
-use crate::{Failure, Result, load::Op};
+use crate::{
+    Failure, Result,
+    load::{self, Op},
+};
 
 /// Each task has a key of its own, up to this many.
 pub(crate) const KEYS: usize = 64;
@@ -88,6 +91,14 @@ pub(crate) async fn peers(server: &Server, operation: Operation) -> Result<Vec<S
         Kind::Redis | Kind::Valkey => redis(server, operation).await,
         _ => zookeeper(server, operation).await,
     }
+}
+
+/// Lets a server work for so long: a JVM compiles what it runs often.
+pub(crate) async fn warm_up(server: &Server, span: Duration) -> Result<()> {
+    for side in peers(server, Operation::Put).await? {
+        load::run(&side.op, KEYS, Duration::ZERO, span).await?;
+    }
+    Ok(())
 }
 
 async fn zookeeper(server: &Server, operation: Operation) -> Result<Vec<Side>> {

@@ -1,6 +1,9 @@
 //! What was found, as JSON for programs and Markdown for people.
 
-use std::{fmt::Write as _, path::Path};
+use std::{
+    fmt::{self, Write as _},
+    path::Path,
+};
 
 use serde::Serialize;
 
@@ -37,12 +40,28 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
-impl Claim {
-    pub(crate) fn new(what: impl Into<String>, bound: Bound, found: Sample, exact: bool) -> Claim {
-        let met = match bound {
+impl Bound {
+    /// Whether the median is within it.
+    pub(crate) fn holds(self, found: &Sample) -> bool {
+        match self {
             Bound::AtLeast(least) => found.median >= least,
             Bound::AtMost(most) => found.median <= most,
-        };
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bound::AtLeast(least) => write!(f, "≥ {least}"),
+            Bound::AtMost(most) => write!(f, "≤ {most}"),
+        }
+    }
+}
+
+impl Claim {
+    pub(crate) fn new(what: impl Into<String>, bound: Bound, found: Sample, exact: bool) -> Claim {
+        let met = bound.holds(&found);
         Claim { what: what.into(), bound, found, exact, met }
     }
 }
@@ -78,24 +97,19 @@ pub(crate) struct Throughput {
     pub(crate) ours_over_this: Option<Sample>,
 }
 
-/// One side of a comparison of locks.
+/// What the server does for one acquisition among several contenders.
 #[derive(Debug, Serialize)]
 pub(crate) struct Contended {
     pub(crate) store: &'static str,
-    pub(crate) side: String,
     pub(crate) contenders: usize,
-    pub(crate) per_s: Sample,
-    pub(crate) hand_off_p50_ms: Sample,
-    pub(crate) hand_off_p99_ms: Sample,
-    /// Acquisitions of the contender with the fewest and with the most, over all repetitions.
+    pub(crate) acquisitions: u64,
+    /// Of the contender with the fewest and with the most.
     pub(crate) fewest: u64,
     pub(crate) most: u64,
     /// Times that two held it at once.
     pub(crate) overlaps: u64,
-    /// Server work for one acquisition, of the last repetition.
+    /// Server work for one acquisition.
     pub(crate) work: Counters,
-    /// Our acquisitions a second divided by this side's, pair by pair.
-    pub(crate) ours_over_this: Option<Sample>,
 }
 
 /// Memory of waiters.
@@ -138,7 +152,7 @@ impl Report {
     /// The whole report as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::from("# Speed\n\n");
-        self.facts_to(&mut out);
+        out += &facts(&self.facts);
         self.claims_to(&mut out);
         self.round_trips_to(&mut out);
         self.throughput_to(&mut out);
@@ -151,36 +165,13 @@ impl Report {
         out
     }
 
-    fn facts_to(&self, out: &mut String) {
-        let facts = &self.facts;
-        let rows = [
-            ("date", facts.date.clone()),
-            ("commit", facts.commit.clone()),
-            ("build", format!("{}, {}", facts.build, facts.compiler)),
-            ("machine", format!("{}; servers and clients share it", facts.machine)),
-            ("system", facts.system.clone()),
-            ("load average before", facts.load_average.clone()),
-            ("servers", facts.servers.join("; ")),
-            ("drivers", facts.drivers.join(", ")),
-            ("repetitions", format!("{}, sides interleaved (A B A B)", facts.pairs)),
-        ];
-        for (name, value) in rows {
-            // Writing to a string cannot fail, here and below.
-            let _ = writeln!(out, "- {name}: {value}");
-        }
-        *out += "\nFigures are medians, with the smallest and largest repetition in brackets.\n";
-    }
-
     fn claims_to(&self, out: &mut String) {
         if self.claims.is_empty() {
             return;
         }
         *out += "\n## Promises\n\n| promise | bound | found | |\n|---|---|---|---|\n";
         for claim in &self.claims {
-            let bound = match claim.bound {
-                Bound::AtLeast(least) => format!("≥ {least}"),
-                Bound::AtMost(most) => format!("≤ {most}"),
-            };
+            let bound = claim.bound;
             let met = if claim.met { "met" } else { "**missed**" };
             let _ = writeln!(out, "| {} | {bound} | {} | {met} |", claim.what, shown(&claim.found));
         }
@@ -231,22 +222,18 @@ impl Report {
             return;
         }
         *out += "\n## Contended lock\n\nAll contenders in one process, each with a session of its own, nothing done \
-                 inside the lock. Hand-off: from the call that gives back to the return of the next acquire.\n\n\
-                 | store | side | contenders | acquisitions/s | hand-off p50 ms | p99 ms | fewest–most | overlaps \
-                 | server work an acquisition | coord / this |\n|---|---|---|---|---|---|---|---|---|---|\n";
+                 inside the lock, through a proxy that counts requests and leaves pings out.\n\n\
+                 | store | contenders | acquisitions | fewest–most | overlaps | server work an acquisition |\n\
+                 |---|---|---|---|---|---|\n";
         for row in &self.contended {
             let work: Vec<_> =
                 row.work.iter().map(|(name, count)| format!("{} {name}", number(*count))).collect();
-            let ratio = row.ours_over_this.as_ref().map(shown).unwrap_or_default();
             let _ = writeln!(
                 out,
-                "| {} | {} | {} | {} | {} | {} | {}–{} | {} | {} | {ratio} |",
+                "| {} | {} | {} | {}–{} | {} | {} |",
                 row.store,
-                row.side,
                 row.contenders,
-                shown(&row.per_s),
-                number(row.hand_off_p50_ms.median),
-                number(row.hand_off_p99_ms.median),
+                row.acquisitions,
                 row.fewest,
                 row.most,
                 row.overlaps,
@@ -267,6 +254,27 @@ impl Report {
             let _ = writeln!(out, "| {} | {} | {sessions} | {before} | {growth} |", row.store, row.waiters);
         }
     }
+}
+
+/// The head of a report.
+pub(crate) fn facts(facts: &Facts) -> String {
+    let mut out = String::new();
+    let rows = [
+        ("date", facts.date.clone()),
+        ("commit", facts.commit.clone()),
+        ("build", format!("{}, {}", facts.build, facts.compiler)),
+        ("machine", format!("{}; servers and clients share it", facts.machine)),
+        ("system", facts.system.clone()),
+        ("load average before", facts.load_average.clone()),
+        ("servers", facts.servers.join("; ")),
+        ("drivers", facts.drivers.join(", ")),
+        ("repetitions", format!("{}, sides interleaved (A B A B)", facts.pairs)),
+    ];
+    for (name, value) in rows {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(out, "- {name}: {value}");
+    }
+    out + "\nFigures are medians, with the smallest and largest repetition in brackets.\n"
 }
 
 /// Median and spread.

@@ -13,12 +13,10 @@ pub(crate) mod waiters;
 mod watch;
 mod write;
 
-use std::time::Duration;
-
 use coord_testbed::Kind;
 
 use crate::{
-    Result, load, note, raw,
+    Result, note, raw,
     run::{Part, Pen, Plan, Store, SuiteName},
 };
 
@@ -65,8 +63,5 @@ pub(crate) async fn warm_up(plan: Plan, store: &Store) -> Result<()> {
         return Ok(());
     }
     note(&format!("{}: warming up", store.name()));
-    for side in raw::peers(server, raw::Operation::Put).await? {
-        load::run(&side.op, raw::KEYS, Duration::ZERO, plan.span(crate::WARM_UP.as_secs_f64())).await?;
-    }
-    Ok(())
+    raw::warm_up(server, plan.span(crate::WARM_UP.as_secs_f64())).await
 }
