@@ -1,5 +1,6 @@
 //! The `coord` command, as parts that its tests can call. The user's page is `docs/cli.md`.
 
+mod age;
 mod args;
 mod bench;
 mod config;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use coord::{Coord, Dir, Freshness, Key, SessionId};
-use serde_json::json;
+use coord::{Coord, Dir, Freshness, Key, SessionId, config_centre::WallTime};
+use serde_json::{Map, Value, json};
 
 use crate::{
-    Failure, Format,
+    Failure, Format, age,
     args::DirArgs,
     code,
     output::{Output, printable_text},
@@ -23,11 +23,10 @@ pub(crate) async fn sessions(coord: Coord, out: &mut Output<'_>, args: &DirArgs)
             owners.entry(owner).or_default().push((key, found));
         }
     }
+    let now = WallTime::now();
     let objects = owners.iter().map(|(session, keys)| {
-        let key = |(key, found): &(Key, Found)| {
-            json!({ "key": key.as_str(), "created": found.created.get(), "in_line": found.place })
-        };
-        json!({ "session": session.as_str(), "keys": keys.iter().map(key).collect::<Vec<_>>() })
+        let keys: Vec<_> = keys.iter().map(|(key, found)| object(key, found, now)).collect();
+        json!({ "session": session.as_str(), "keys": keys })
     });
     match out.format() {
         Format::Json => {
@@ -39,14 +38,15 @@ pub(crate) async fn sessions(coord: Coord, out: &mut Output<'_>, args: &DirArgs)
             }
         }
         Format::Table => {
-            let mut rows = vec![["SESSION", "KEYS", "OWNS"].map(str::to_owned).to_vec()];
+            let mut rows = vec![["SESSION", "KEYS", "AGE", "OWNS"].map(str::to_owned).to_vec()];
             for (session, keys) in &owners {
-                for (at, (key, _)) in keys.iter().enumerate() {
+                for (at, (key, found)) in keys.iter().enumerate() {
                     let first = at == 0;
                     let cell = |text: String| if first { text } else { String::new() };
                     rows.push(vec![
                         cell(printable_text(session.as_str())),
                         cell(keys.len().to_string()),
+                        found.joined.map_or_else(|| "-".to_owned(), |at| age::for_people(at.age(now))),
                         printable_text(key.as_str()),
                     ]);
                 }
@@ -62,4 +62,14 @@ pub(crate) async fn sessions(coord: Coord, out: &mut Output<'_>, args: &DirArgs)
         }
     }
     Ok(if owners.is_empty() { code::NO } else { code::YES })
+}
+
+fn object(key: &Key, found: &Found, now: WallTime) -> Map<String, Value> {
+    let fields = [
+        ("key", json!(key.as_str())),
+        ("created", json!(found.created.get())),
+        ("in_line", json!(found.place)),
+    ];
+    let fields = fields.into_iter().chain(age::fields(found.joined, now));
+    fields.map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coord::{Coord, Dir, Key, Revision, SessionId};
+use coord::{Coord, Dir, Key, Revision, SessionId, config_centre::WallTime};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::Failure;
+use crate::{Failure, age};
 
 /// How many calls are under way at once.
 pub(crate) const AT_ONCE: usize = 16;
@@ -17,6 +17,8 @@ pub(crate) struct Found {
     pub(crate) created: Revision,
     /// Whether it is a place in a line, whose name and order are the store's business.
     pub(crate) place: bool,
+    /// When it joined the line, if it tells.
+    pub(crate) joined: Option<WallTime>,
     /// Of the value.
     pub(crate) bytes: u64,
 }
@@ -38,13 +40,14 @@ pub(crate) async fn walk(
         // A key may be a directory too where a store of others has it so: Redis and etcd take that.
         level = children.iter().filter(|child| child.tag.is_none()).map(|child| child.key.as_dir()).collect();
         let reads = stream::iter(children).map(|child| async move {
-            coord.get(&child.key).await.map(|entry| entry.map(|entry| (entry, child.tag.is_some())))
+            coord.get(&child.key).await.map(|entry| entry.map(|entry| (entry, child)))
         });
         let mut reads = reads.buffered(AT_ONCE);
         while let Some(read) = reads.try_next().await? {
-            let Some((entry, place)) = read else { continue };
+            let Some((entry, child)) = read else { continue };
             let bytes = u64::try_from(entry.value.len()).unwrap_or(u64::MAX);
-            let kept = Found { owner: entry.meta.owner, created: entry.meta.created, place, bytes };
+            let (place, joined) = (child.tag.is_some(), age::joined(&child));
+            let kept = Found { owner: entry.meta.owner, created: entry.meta.created, place, joined, bytes };
             found.insert(entry.key, kept);
             seen(found.len());
         }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use clap::Parser;
-use coord::{Candidate, Coord, Lifetime, Lock, RwLock, Semaphore, Session, SessionKeeper, SessionOptions};
+use coord::api::{Nonce, OrderedCreate, Tag};
+use coord::{
+    Candidate, Coord, Dir, Lifetime, Lock, RwLock, Semaphore, Session, SessionKeeper, SessionOptions,
+};
 use coord_cli::{Cli, run};
 use serde_json::{Value, json};
 
@@ -111,6 +114,36 @@ async fn explain_tells_who_has_a_lock_and_who_waits() {
     let (told, _) = document("lock", &["explain", "/locks/orders"]).await;
     assert_eq!(told["holders"][0]["token"], json!(guard.token().to_string()));
     assert_eq!(told["waiters"], json!([]));
+}
+
+#[tokio::test]
+async fn an_age_is_told_where_the_entry_tells_it() {
+    let store = open("ages").await;
+    let session = session(&store).await;
+    let guard = Lock::new(&session, "/locks/old").unwrap().acquire().await.unwrap();
+    // As programs name theirs that do not tell the time.
+    let request = OrderedCreate {
+        dir: Dir::parse("/locks/old").unwrap(),
+        tag: Tag::new("lock-").unwrap(),
+        nonce: Nonce::new(7),
+        value: "10.0.0.7".into(),
+        lifetime: Lifetime::Session,
+    };
+    session.coord().create_ordered(request).await.unwrap();
+    let (told, _) = document("ages", &["explain", "/locks/old"]).await;
+    let (holder, waiter) = (&told["holders"][0], &told["waiters"][0]);
+    assert!(holder["joined"].is_string() && holder["age_seconds"].is_u64(), "{told}");
+    assert_eq!((&waiter["joined"], &waiter["age_seconds"]), (&Value::Null, &Value::Null), "{told}");
+    // The request to give it back takes the value of the entry, and not its age.
+    Lock::new(&session, "/locks/old").unwrap().request_release().await.unwrap();
+    let ages = async |command: &[&str]| {
+        let (text, _) = coord("ages", &[command, &["-o", "table"]].concat()).await;
+        let age = |line: &str| line.split("  ").filter(|cell| !cell.is_empty()).nth(1).map(str::to_owned);
+        text.lines().skip(2).filter_map(age).collect::<Vec<_>>()
+    };
+    let told = ages(&["explain", "/locks/old"]).await;
+    assert!(told[0].ends_with('s') && told[1] == "unknown", "{told:?}");
+    drop(guard);
 }
 
 #[tokio::test]

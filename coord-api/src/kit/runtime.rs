@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
     thread,
+    time::SystemTime,
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -186,6 +187,18 @@ impl Runtime {
         Nonce::new(self.with_rng(|rng| rng.random(), || rand::rng().random()))
     }
 
+    /// A fresh nonce that tells when it was drawn ([`Nonce::drawn_at`]); with a seed one that does not, because the same
+    /// seed must give the same run.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "for people to read; nothing is decided by it")]
+    pub fn dated_nonce(&self) -> Nonce {
+        if self.seeded.is_some() {
+            return self.nonce();
+        }
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Nonce::dated(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), rand::rng().random())
+    }
+
     /// A number from 0 up to 1, for jitter.
     #[must_use]
     pub fn unit(&self) -> f64 {
@@ -250,6 +263,16 @@ mod tests {
         gate.0.store(true, Ordering::SeqCst);
         gate.1.lock().unwrap().take().unwrap().wake();
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_nonce_tells_its_time_unless_a_run_must_be_the_same_again() {
+        let runtime = Runtime::current().unwrap();
+        // Later than this was written, and no two are the same.
+        let (one, two) = (runtime.dated_nonce(), runtime.dated_nonce());
+        assert!(one.drawn_at().is_some_and(|at| at > 1_700_000_000_000) && one != two, "{one} {two}");
+        let seeded = || runtime.clone().with_seed(7);
+        assert_eq!(seeded().dated_nonce(), seeded().nonce());
     }
 
     #[tokio::test]

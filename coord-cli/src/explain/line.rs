@@ -2,7 +2,9 @@
 //!
 //! The tags of the recipes are those of Curator, so that this tells of its users on ZooKeeper too.
 
-use coord::{Child, Entry, Key};
+use coord::{Child, Entry, Key, config_centre::WallTime};
+
+use crate::age;
 
 /// What a writer's entry says once it only reads.
 const DOWNGRADED: &[u8] = READ.as_bytes();
@@ -74,6 +76,8 @@ impl State {
 pub(super) struct Part {
     pub(super) key: Key,
     tag: Option<String>,
+    /// When it joined the line, by the clock of whoever did; `None` if the entry does not tell.
+    pub(super) joined: Option<WallTime>,
     /// `None` for a directory below.
     pub(super) entry: Option<Entry>,
     pub(super) state: State,
@@ -82,16 +86,17 @@ pub(super) struct Part {
 impl Part {
     /// The key of that very name.
     pub(super) fn key(entry: Entry) -> Self {
-        Self { key: entry.key.clone(), tag: None, entry: Some(entry), state: State::Beside }
+        Self { key: entry.key.clone(), tag: None, joined: None, entry: Some(entry), state: State::Beside }
     }
 
     pub(super) fn child(child: &Child, entry: Entry) -> Self {
-        Self { tag: child.tag.as_ref().map(ToString::to_string), ..Self::key(entry) }
+        let tag = child.tag.as_ref().map(ToString::to_string);
+        Self { tag, joined: age::joined(child), ..Self::key(entry) }
     }
 
     /// A directory, or a key that went in this moment.
     pub(super) const fn below(key: Key) -> Self {
-        Self { key, tag: None, entry: None, state: State::Beside }
+        Self { key, tag: None, joined: None, entry: None, state: State::Beside }
     }
 
     fn value(&self) -> &[u8] {

@@ -1,22 +1,23 @@
 //! How a line is shown.
 
-use coord::{Coord, Key};
-use serde_json::{Value, json};
+use coord::{Coord, Key, config_centre::WallTime};
+use serde_json::{Map, Value, json};
 
 use super::line::{Line, Part, State};
 use crate::{
-    Failure, Format,
+    Failure, Format, age,
     output::{Output, printable, printable_text, value},
 };
 
-const HEAD: [&str; 7] = ["STATE", "TOKEN", "SESSION", "WANTS", "VALUE", "NOTE", "KEY"];
+const HEAD: [&str; 8] = ["STATE", "AGE", "TOKEN", "SESSION", "WANTS", "VALUE", "NOTE", "KEY"];
 const ASKED: &str = "asked to give it back";
 
 pub(super) fn line(out: &mut Output<'_>, coord: &Coord, name: &Key, line: &Line) -> Result<(), Failure> {
+    let now = WallTime::now();
     let with = |state: State| line.parts.iter().filter(move |part| part.state == state);
     match out.format() {
         Format::Json | Format::Jsonl => {
-            let all = |state| with(state).map(|part| object(coord, part)).collect::<Vec<_>>();
+            let all = |state| with(state).map(|part| object(coord, part, now)).collect::<Vec<_>>();
             out.json(&json!({
                 "name": name.as_str(),
                 "kind": line.kind.map(super::line::Kind::name),
@@ -31,13 +32,13 @@ pub(super) fn line(out: &mut Output<'_>, coord: &Coord, name: &Key, line: &Line)
             out.line(&printable_text(&summary(name, line)))?;
             if !line.parts.is_empty() {
                 let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
-                rows.extend(line.parts.iter().map(|part| cells(coord, part).to_vec()));
+                rows.extend(line.parts.iter().map(|part| cells(coord, part, now).to_vec()));
                 out.table(&rows)?;
             }
         }
         Format::Auto | Format::Plain => {
             for part in &line.parts {
-                let [state, token, session, .., key] = cells(coord, part);
+                let [state, _, token, session, .., key] = cells(coord, part, now);
                 out.line(&[state, token, session, key].join("\t"))?;
             }
         }
@@ -66,23 +67,27 @@ fn session(part: &Part) -> Option<&str> {
     part.entry.as_ref()?.meta.owner.as_ref().map(coord::SessionId::as_str)
 }
 
-fn object(coord: &Coord, part: &Part) -> Value {
-    json!({
-        "key": part.key.as_str(),
-        "session": session(part),
+fn object(coord: &Coord, part: &Part, now: WallTime) -> Map<String, Value> {
+    let fields = [
+        ("key", json!(part.key.as_str())),
+        ("session", json!(session(part))),
         // Text: it may be larger than what fits 64 bits.
-        "token": token(coord, part),
-        "wants": part.wants(),
-        "value": part.entry.as_ref().map(|entry| value(&entry.value)),
-        "asked_to_release": part.is_asked(),
-    })
+        ("token", json!(token(coord, part))),
+        ("wants", json!(part.wants())),
+        ("value", json!(part.entry.as_ref().map(|entry| value(&entry.value)))),
+        ("asked_to_release", json!(part.is_asked())),
+    ];
+    let fields = fields.into_iter().chain(age::fields(part.joined, now));
+    fields.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn cells(coord: &Coord, part: &Part) -> [String; 7] {
+fn cells(coord: &Coord, part: &Part, now: WallTime) -> [String; 8] {
     let or_none =
         |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let age = part.joined.map(|joined| age::for_people(joined.age(now)));
     [
         part.state.name().to_owned(),
+        or_none(age.or_else(|| (part.state != State::Beside).then(|| "unknown".to_owned()))),
         or_none(token(coord, part)),
         or_none(session(part).map(printable_text)),
         or_none(part.wants()),

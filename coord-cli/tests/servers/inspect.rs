@@ -1,7 +1,11 @@
 //! Transactions, explanations, sessions and copies.
 
-use std::process::{Output, Stdio};
+use std::{
+    collections::BTreeSet,
+    process::{Output, Stdio},
+};
 
+use coord::config_centre::WallTime;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -59,6 +63,7 @@ pub(crate) async fn a_transaction_is_applied_whole_or_tells_what_did_not_hold(la
 
 pub(crate) async fn explain_says_the_same_on_every_store(lab: Lab) {
     told(&lab, &["explain", "/locks/it"], 1).await;
+    let began = WallTime::now().to_string();
     let script = "echo $COORD_SESSION $COORD_FENCING_TOKEN > holder; while ! [ -e go ]; do sleep 0.02; done";
     let holder = lab.lock(&[], script).spawn().expect("coord");
     let line = lab.line("holder").await;
@@ -76,12 +81,23 @@ pub(crate) async fn explain_says_the_same_on_every_store(lab: Lab) {
     assert_eq!((&first["session"], &first["token"]), (&json!(session), &json!(token)), "{line}");
     let number = |part: &Value| part["token"].as_str().and_then(|token| token.parse::<u128>().ok());
     assert!(number(&second) > number(&first) && second["session"] != first["session"], "{line}");
+    // Times of one form are in the order of their texts.
+    let joined = [&first, &second].map(|part| part["joined"].as_str().unwrap_or_default().to_owned());
+    assert!(
+        began <= joined[0] && joined[0] <= joined[1] && joined[1] <= WallTime::now().to_string(),
+        "{line}"
+    );
+    assert!(first["age_seconds"].as_u64() >= second["age_seconds"].as_u64(), "{line}");
 
     let sessions = told(&lab, &["sessions"], 0).await;
     let ids: Vec<_> =
         sessions["sessions"].as_array().expect("a list").iter().map(|s| s["session"].clone()).collect();
     assert_eq!(ids.len(), 2, "{sessions}");
     assert!(ids.contains(&first["session"]) && ids.contains(&second["session"]), "{sessions}");
+    let keys =
+        sessions["sessions"].as_array().expect("a list").iter().map(|s| s["keys"][0]["joined"].as_str());
+    let keys: BTreeSet<_> = keys.map(Option::unwrap_or_default).collect();
+    assert_eq!(keys, joined.iter().map(String::as_str).collect(), "{sessions}");
 
     std::fs::write(lab.file("go"), "").expect("written");
     assert_eq!((code(&finish(holder).await), code(&finish(waiter).await)), (0, 0));

@@ -56,7 +56,7 @@ pub(crate) async fn join(
 ) -> Result<Place> {
     session.ensure_valid()?;
     let runtime = session.coord().runtime();
-    let request = OrderedCreate { dir: dir.clone(), tag, nonce: runtime.nonce(), value, lifetime };
+    let request = OrderedCreate { dir: dir.clone(), tag, nonce: runtime.dated_nonce(), value, lifetime };
     // Alive as long as this future: the task stops trying for a caller who went away.
     let caller = Arc::new(());
     if planted(Bug::JoinDiesWithCaller) {
