@@ -5,8 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod markdown;
 mod workspace;
 
+use markdown::{prose, targets};
 use workspace::{files, read, root, shown};
 
 fn source() -> PathBuf {
@@ -41,6 +43,74 @@ fn every_chapter_is_in_the_table_of_contents_once() {
     let chapters = chapters();
     let missing: Vec<_> = chapters.symmetric_difference(&once).collect();
     assert!(missing.is_empty(), "write these into SUMMARY.md, or take them out: {missing:?}");
+}
+
+/// What the book shows as the chapter, and whether it is a page of `docs`.
+fn shows(chapter: &str) -> (String, bool) {
+    let text = read(&source().join(chapter));
+    let included = includes(&text);
+    let Some(include) = included.first() else { return (text, false) };
+    assert_eq!(included.len(), 1, "{chapter} includes several pages");
+    let page = target(chapter, include).and_then(|path| path.canonicalize().ok());
+    let expected = root().join("docs").join(chapter);
+    assert_eq!(page, expected.canonicalize().ok(), "{chapter} has the place of another page");
+    (read(&expected), true)
+}
+
+/// What is wrong with a link of a chapter in the book, if something is. One that leaves the book must be what `leave.js`
+/// takes it for.
+fn trouble(chapter: &str, included: bool, link: &str, chapters: &BTreeSet<String>) -> Option<&'static str> {
+    let path = link.split('#').next().unwrap_or_default();
+    if path.is_empty() || link.contains("://") {
+        return None;
+    }
+    let mut place: Vec<&str> = chapter.split('/').collect();
+    place.pop();
+    let mut beyond = 0;
+    for part in path.split('/') {
+        match part {
+            ".." if place.pop().is_none() => beyond += 1,
+            ".." => {}
+            name => place.push(name),
+        }
+    }
+    let place = place.join("/");
+    match (beyond, included) {
+        (0, _) if chapters.contains(&place) => None,
+        (0, _) if !place.ends_with(".md") && source().join(&place).exists() => None,
+        (0, _) => Some("is no chapter"),
+        (1, true) | (2 | 3, false) => None,
+        _ => Some("leads out of the repository"),
+    }
+}
+
+#[test]
+fn a_link_in_the_book_leads_to_a_chapter_or_into_the_repository() {
+    let chapters = chapters();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for chapter in &chapters {
+        let (text, included) = shows(chapter);
+        for link in prose(&text).into_iter().flat_map(|(_, line)| targets(line)) {
+            seen += 1;
+            let why = trouble(chapter, included, &link, &chapters);
+            wrong.extend(why.map(|why| format!("{chapter}: {link}: {why}")));
+        }
+    }
+    assert!(seen > 200, "the test looks at the wrong files: {seen} links");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let trouble = |link| trouble("recipes/lock.md", true, link, &chapters);
+    assert!(trouble("../cli.md#x").is_none() && trouble("../../README.md").is_none());
+    assert!(trouble("none.md").is_some() && trouble("../../../README.md").is_some());
+}
+
+#[test]
+fn a_chapter_that_becomes_an_index_is_found_by_its_own_name() {
+    let book = read(&root().join("docs/guide/book.toml"));
+    let indices = chapters().into_iter().filter_map(|name| Some(name.strip_suffix(".md")?.to_owned()));
+    let indices = indices.filter(|name| name.ends_with("/README"));
+    let missing: Vec<_> = indices.filter(|name| !book.contains(&format!("\"/{name}.html\" ="))).collect();
+    assert!(missing.is_empty(), "book.toml has no redirect of {missing:?}");
 }
 
 #[test]
