@@ -5,7 +5,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Output, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
@@ -21,17 +20,25 @@ use tokio::{
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Lab {
-    kind: Kind,
-    provider: Provider,
+    /// Where servers come from; `None` where the store is a file.
+    server: Option<(Kind, Provider)>,
     url: String,
     folder: TempDir,
 }
 
 impl Lab {
-    /// A lab in which names are the case's own, on a store that others use too.
-    pub(crate) fn new(kind: Kind, provider: Provider, url: Arc<str>, case: &str) -> Self {
+    /// A lab in which names are the case's own, on a server that others use too.
+    pub(crate) fn on_server(kind: Kind, provider: Provider, url: &str, case: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { kind, provider, url: format!("{url}/{}/{case}", std::process::id()), folder }
+        let url = format!("{url}/{}/{case}", std::process::id());
+        Self { server: Some((kind, provider)), url, folder }
+    }
+
+    /// A lab with a file of its own.
+    pub(crate) fn on_file() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("coord.db").display());
+        Self { server: None, url, folder }
     }
 
     /// The store of the lab.
@@ -39,13 +46,31 @@ impl Lab {
         &self.url
     }
 
-    pub(crate) const fn kind(&self) -> Kind {
-        self.kind
+    /// Another store of the same kind, where names are apart.
+    pub(crate) fn other_url(&self) -> String {
+        match self.server {
+            Some(_) => format!("{}/else", self.url),
+            None => format!("sqlite:{}", self.file("else.db").display()),
+        }
+    }
+
+    /// A store that cannot be reached, and a part of what is said then.
+    pub(crate) fn unreachable(&self) -> (String, &'static str) {
+        match &self.server {
+            Some((kind, _)) => (format!("{}://127.0.0.1:1/app?connect_timeout=2s", kind.scheme()), "next:"),
+            None => (format!("sqlite:{}", self.file("none/coord.db").display()), "directory"),
+        }
+    }
+
+    /// Which server it is; `None` where the store is a file.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.server.as_ref().map(|(kind, _)| *kind)
     }
 
     /// Moves the lab to a server of its own.
     pub(crate) async fn own_server(&mut self, options: ServerOptions) -> Server {
-        let server = Server::start(self.kind, &self.provider, options).await;
+        let (kind, provider) = self.server.as_ref().expect("a case that disturbs runs on servers");
+        let server = Server::start(*kind, provider, options).await;
         let server = server.unwrap_or_else(|error| panic!("{error}"));
         self.url = format!("{}/app", server.url());
         server

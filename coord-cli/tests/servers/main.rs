@@ -1,7 +1,7 @@
-//! The `coord` command on real servers: `docs/cli.md`, line by line.
+//! The `coord` command on the embedded store and on real servers: `docs/cli.md`, line by line.
 //!
 //! Tests are named `backend::promise`. Where servers come from is chosen by `COORD_TEST_ZK`, `COORD_TEST_ETCD` and
-//! `COORD_TEST_REDIS`; a backend that is `off` shows as one ignored test.
+//! `COORD_TEST_REDIS`; a backend that is `off` shows as one ignored test. What disturbs a server is not run without one.
 
 mod config;
 mod contract;
@@ -14,7 +14,7 @@ mod service;
 mod store;
 mod terminal;
 
-use std::{process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
 use coord_testbed::{Kind, Provider, Server, ServerOptions};
 use futures::future::LocalBoxFuture;
@@ -117,25 +117,34 @@ async fn of_kind(kind: Kind, start: bool) -> (Vec<Trial>, Option<Server>) {
     } else {
         None
     };
-    let url: Arc<str> = shared.as_ref().map(Server::url).unwrap_or_default().into();
+    let url = shared.as_ref().map(Server::url).unwrap_or_default();
     let trials = cases().into_iter().map(|case| {
-        let lab = Lab::new(kind, provider.clone(), Arc::clone(&url), case.name);
         // Somebody else's server is not disturbed.
         let ignored = case.disturbs && matches!(provider, Provider::Url(_));
-        let run = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on((case.run)(lab));
-            Ok(())
-        };
-        Trial::test(format!("{}::{}", kind.name(), case.name), run).with_ignored_flag(ignored)
+        let lab = Lab::on_server(kind, provider.clone(), &url, case.name);
+        trial(kind.name(), case, lab).with_ignored_flag(ignored)
     });
     (trials.collect(), shared)
 }
 
 fn main() -> ExitCode {
+/// The tests of the embedded store.
+fn embedded() -> Vec<Trial> {
+    let cases = cases().into_iter().filter(|case| cfg!(feature = "sqlite") && !case.disturbs);
+    cases.map(|case| trial("sqlite", case, Lab::on_file())).collect()
+}
+
+fn trial(store: &str, case: Case, lab: Lab) -> Trial {
+    Trial::test(format!("{store}::{}", case.name), move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on((case.run)(lab));
+        Ok(())
+    })
+}
+
     let arguments = Arguments::from_args();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime for the tests");
-    let mut tests = Vec::new();
+    let mut tests = embedded();
     let mut shared = Vec::new();
     for kind in KINDS {
         let filter = arguments.filter.as_deref().unwrap_or("");
