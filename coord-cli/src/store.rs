@@ -94,3 +94,8 @@ fn usual_files() -> Vec<PathBuf> {
         .flatten()
         .collect()
 }
+
+/// Whether the store lives and dies with this process, so that nobody else sees what is in it.
+pub(crate) fn is_of_this_process(coord: &Coord) -> bool {
+    coord.info().name == "memory"
+}

@@ -20,9 +20,9 @@ pub(crate) mod terminal;
 
 use std::{ffi::OsString, time::Duration};
 
-use coord::{Coord, Durability, Session, SessionKeeper, SessionOptions};
+use coord::{Coord, Session, SessionKeeper, SessionOptions};
 
-use crate::{Failure, exit::say};
+use crate::{Failure, exit::say, store::is_of_this_process};
 use args::HoldArgs;
 use environment::Kind;
 
@@ -73,7 +73,7 @@ fn standing(coord: &Coord, args: &HoldArgs) -> SessionKeeper {
 
 /// Says what the user should know before anything is held.
 fn tell_first(kind: &Kind, coord: &Coord, args: &HoldArgs, granted: Duration) {
-    if coord.info().guarantees.durability == Durability::Process {
+    if is_of_this_process(coord) {
         say(&format!("this store lives in this process alone: {}", kind.alone));
     }
     for line in other_times(args.ttl, args.grace, granted) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use coord::{
-    Coord, Durability, ErrorKind, SessionKeeper, SessionOptions,
+    Coord, ErrorKind, SessionKeeper, SessionOptions,
     registry::{Instance, Kind, Registration, Registry, Status},
 };
 use futures::{FutureExt, future::Fuse};
@@ -18,7 +18,7 @@ use crate::{
     exit::say,
     output::{Output, printable_text},
     run::{Change, Child, GOODBYE, Signals, ends, exit_code, hidden, pause_with, terminal},
-    store::Source,
+    store::{Source, is_of_this_process},
 };
 
 pub(super) async fn register(
@@ -35,7 +35,7 @@ pub(super) async fn register(
     };
     let coord = signals.unless_ending(source.connect()).await??;
     let registry = place.registry(&coord)?;
-    if coord.info().guarantees.durability == Durability::Process {
+    if is_of_this_process(&coord) {
         say("this store lives in this process alone: nobody else sees the instance");
     }
     let keeper = SessionKeeper::new(&coord, SessionOptions::new(args.ttl));

@@ -94,6 +94,7 @@ fn cases() -> Vec<Case> {
         faults::on_lost_term_leaves_the_end_to_the_command,
         faults::on_lost_ignore_only_warns,
         run::a_leader_without_its_store_is_stopped_in_time_and_leads_again,
+        run::a_store_that_forgets_is_shared_all_the_same,
         store::doctor_tells_what_is_wrong,
     ]);
     cases
@@ -127,7 +128,6 @@ async fn of_kind(kind: Kind, start: bool) -> (Vec<Trial>, Option<Server>) {
     (trials.collect(), shared)
 }
 
-fn main() -> ExitCode {
 /// The tests of the embedded store.
 fn embedded() -> Vec<Trial> {
     let cases = cases().into_iter().filter(|case| cfg!(feature = "sqlite") && !case.disturbs);
@@ -142,6 +142,7 @@ fn trial(store: &str, case: Case, lab: Lab) -> Trial {
     })
 }
 
+fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime for the tests");
     let mut tests = embedded();

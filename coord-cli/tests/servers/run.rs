@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use coord_testbed::ServerOptions;
+use coord_testbed::{Kind, ServerOptions};
 use nix::sys::signal::Signal;
 use tokio::{io::AsyncWriteExt, process::Child, time::Instant};
 
@@ -304,4 +304,18 @@ pub(crate) async fn a_group_begins_and_ends_together(lab: Lab) {
     // Without a command it is a meeting.
     let other = lab.coord(two).spawn().expect("coord");
     assert_eq!((code(&run(lab.coord(two)).await), code(&finish(other).await)), (0, 0));
+}
+
+pub(crate) async fn a_store_that_forgets_is_shared_all_the_same(mut lab: Lab) {
+    let mut options = ServerOptions::new();
+    if lab.kind() == Some(Kind::Redis) {
+        options = options.extra("appendonly", "no");
+    }
+    let _server = lab.own_server(options).await;
+    let register = lab.running(&["service", "register", "s", "--port", "80"], "true");
+    for command in [lab.lock(&[], "true"), register] {
+        let output = run(command).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(code(&output) == 0 && !said.contains("in this process"), "{said}");
+    }
 }
