@@ -270,6 +270,13 @@ fn a_configuration_that_is_no_text_is_named() {
     let folder = folder.path();
     std::fs::write(folder.join("bytes.toml"), [b'u', 0xff, 0x00]).expect("written");
     std::fs::create_dir(folder.join("folder.toml")).expect("made");
+    for (option, action) in
+        [(&["--timeout", "1s"][..], "set"), (&["--no-wait"], "remove"), (&["-E", "124"], "set")]
+    {
+        let args = [&["--url", "memory:", "barrier", "/b", action], option].concat();
+        let said = told(folder.path(), &args, 2);
+        assert!(said.contains(" is for waiting"), "{args:?}: {said}");
+    }
     std::fs::write(folder.join("third.toml"), "# a\nurl = \"memory:x\"\n[nested\n").expect("written");
     for (file, parts) in [
         ("bytes.toml", &["bytes.toml"][..]),

@@ -135,6 +135,11 @@ fn wrong_arguments_are_refused() {
         &["barrier", "/b", "set", "--parties", "2"],
         &["barrier", "/b", "--parties", "101"],
         &["barrier", "/b", "--no-wait", "--timeout", "3s"],
+        &["barrier", "/b", "--ttl", "3s"],
+        &["barrier", "/b", "set", "--grace", "3s"],
+        &["barrier", "/b", "remove", "--on-lost", "term"],
+        &["service", "register", "s", "--port", "1", "--permanent", "--ttl", "3s"],
+        &["config", "gray", "set", "n", "r", "--format", "json"],
     ] {
         let error = Cli::try_parse_from([&["coord"], args].concat()).expect_err("refused");
         assert_eq!(error.exit_code(), 2, "{args:?}");

@@ -272,7 +272,7 @@ pub struct GraySetArgs {
     pub file: Option<PathBuf>,
 
     /// What the file is; by its name if not given
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "file")]
     pub format: Option<ContentFormat>,
 
     /// Who, why, and what is expected.

@@ -35,8 +35,25 @@ pub struct WaitArgs {
     pub no_wait: bool,
 
     /// Exit code if it was not acquired, instead of 124
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::code::NOT_ACQUIRED)]
-    pub conflict_exit_code: u8,
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub conflict_exit_code: Option<u8>,
+}
+
+impl WaitArgs {
+    /// The exit code if it was not acquired.
+    pub(super) fn not_acquired(&self) -> u8 {
+        self.conflict_exit_code.unwrap_or(crate::code::NOT_ACQUIRED)
+    }
+
+    /// The name of one of these that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        match self {
+            Self { timeout: Some(_), .. } => Some("--timeout"),
+            Self { no_wait: true, .. } => Some("--no-wait"),
+            Self { conflict_exit_code: Some(_), .. } => Some("--conflict-exit-code"),
+            _ => None,
+        }
+    }
 }
 
 /// What happens to the command when what is held is being lost.
@@ -161,6 +178,11 @@ pub struct OnceArgs {
 
 /// Arguments of `barrier`.
 #[derive(Args, Debug)]
+// A barrier without parties is no place that could be lost.
+#[command(mut_args(|arg| match arg.get_id().as_str() {
+    "ttl" | "grace" | "on_lost" => arg.requires("parties").conflicts_with("action"),
+    _ => arg,
+}))]
 pub struct BarrierArgs {
     /// The barrier: a path such as /barriers/migration
     #[arg(value_parser = key)]

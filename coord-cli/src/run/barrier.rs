@@ -24,6 +24,12 @@ pub(crate) async fn run(source: &Source, args: &BarrierArgs, verbose: bool) -> R
 
 /// The gate, which is one key and needs no session.
 async fn gate(source: &Source, args: &BarrierArgs) -> Result<u8, Failure> {
+    if args.action != BarrierAction::Wait
+        && let Some(option) = args.wait.given()
+    {
+        say(&format!("{option} is for waiting, and who sets or removes a barrier does not wait"));
+        return Ok(code::USAGE);
+    }
     let barrier = Barrier::new(&source.connect().await?, args.name.as_str())?;
     let name = barrier.name();
     match args.action {
@@ -32,7 +38,7 @@ async fn gate(source: &Source, args: &BarrierArgs) -> Result<u8, Failure> {
             if !open {
                 let why = if args.wait.no_wait { "is set" } else { "was not removed in time" };
                 say(&format!("{name} {why}"));
-                return Ok(args.wait.conflict_exit_code);
+                return Ok(args.wait.not_acquired());
             }
         }
         BarrierAction::Set => {
@@ -69,7 +75,7 @@ async fn meet(
     let Some(inside) = signals.during(enter(barrier, &args.wait)).await?? else {
         let when = if args.wait.no_wait { "now" } else { "in time" };
         say(&format!("not all came to {} {when}", barrier.name()));
-        return Ok(args.wait.conflict_exit_code);
+        return Ok(args.wait.not_acquired());
     };
     if verbose {
         say(&format!("at {} with {} in all", barrier.name(), inside.members()));

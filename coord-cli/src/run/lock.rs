@@ -33,7 +33,7 @@ async fn wait_and_hold(
     let Some(guard) = signals.during(wait(&lock, &args.wait)).await?? else {
         let why = if args.wait.no_wait { "is taken" } else { "was not acquired in time" };
         say(&format!("{} {why}", lock.name()));
-        return Ok(args.wait.conflict_exit_code);
+        return Ok(args.wait.not_acquired());
     };
     if verbose {
         let (after, token) = (began.elapsed().as_secs_f32(), guard.token());

@@ -37,7 +37,7 @@ async fn wait_and_hold(
     let Some(permit) = signals.during(wait(&semaphore, args)).await?? else {
         let why = if args.wait.no_wait { "has no permit free" } else { "gave no permit in time" };
         say(&format!("{} {why}", semaphore.name()));
-        return Ok(args.wait.conflict_exit_code);
+        return Ok(args.wait.not_acquired());
     };
     if verbose {
         let (after, token) = (began.elapsed().as_secs_f32(), permit.token());

@@ -98,7 +98,7 @@ pub struct RegisterArgs {
     pub payload: Option<Value>,
 
     /// Write it once, to stay whatever becomes of this machine, and end
-    #[arg(long, conflicts_with_all = ["command", "drain_wait", "timeout"])]
+    #[arg(long, conflicts_with_all = ["command", "drain_wait", "timeout", "ttl"])]
     pub permanent: bool,
 
     /// How long the store keeps it after coord was last heard of
