@@ -38,6 +38,20 @@ pub(crate) async fn copy(source: &Source, out: &mut Output<'_>, args: CopyArgs) 
     let (from, to) = (args.from.open(source).await?, args.to.open(source).await?);
     let mut progress = Progress::new();
 
+    if !args.overwrite {
+        // A directory may be listed for a while after its last key is gone: only keys count.
+        let there =
+            walk(&to.coord, &to.dir, |count| progress.tell("reading the target", count, None)).await?;
+        if let Some((first, _)) = there.first_key_value() {
+            progress.clear();
+            say(&format!(
+                "{} is not empty: it holds {first}{}; nothing was written. --overwrite copies all the same",
+                args.to,
+                if there.len() > 1 { format!(" and {} more keys", there.len() - 1) } else { String::new() }
+            ));
+            return Ok(code::CONFLICT);
+        }
+    }
     let found = walk(&from.coord, &from.dir, |count| progress.tell("reading names", count, None)).await?;
     let mut summary = Summary::new(&args);
     let mut pairs = Vec::with_capacity(found.len());
@@ -52,18 +66,9 @@ pub(crate) async fn copy(source: &Source, out: &mut Output<'_>, args: CopyArgs) 
     }
     summary.keys = pairs.len();
 
-    if !args.overwrite {
-        // A directory may be listed for a while after its last key is gone: only keys count.
-        let there = walk(&to.coord, &to.dir, |_| ()).await?;
-        if let Some((first, _)) = there.first_key_value() {
-            progress.clear();
-            say(&format!(
-                "{} is not empty: it holds {first}{}; nothing was written. --overwrite copies all the same",
-                args.to,
-                if there.len() > 1 { format!(" and {} more keys", there.len() - 1) } else { String::new() }
-            ));
-            return Ok(code::CONFLICT);
-        }
+    if pairs.is_empty() && summary.left_out.is_empty() {
+        progress.clear();
+        say(&format!("{} holds no keys: there is nothing to copy", args.from));
     }
     if args.dry_run {
         progress.clear();
