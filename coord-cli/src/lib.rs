@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => {
-            let error = slip::with_nearest(error, &Cli::command(), &args);
+            let error = slip::with_tip(error, &Cli::command(), &args);
             // Help and version go to standard output and are no failure. If nobody reads them, so be it.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::YES });

@@ -251,6 +251,11 @@ fn a_slip_is_told_with_the_nearest_match() {
         assert!(said.contains("similar") && said.contains(near), "no {near} for {args:?}: {said}");
     }
     assert!(told(folder.path(), &["man", "lok"], 2).contains("\"lok\""));
+    for args in [&["lock", "/l", "./backup.sh", "-v"][..], &["once", "/o", "--period", "p", "./backup.sh"]] {
+        let said = told(folder.path(), args, 2);
+        assert!(said.contains("tip: ") && said.contains("'-- ./backup.sh'"), "{args:?}: {said}");
+    }
+    assert!(!told(folder.path(), &["get", "/a", "more"], 2).contains("'-- more'"));
 }
 
 #[test]
@@ -265,6 +270,13 @@ fn flags_that_contradict_each_other_are_refused() {
         let said = told(folder.path(), args, 2);
         assert!(said.contains("cannot be used with"), "{args:?}: {said}");
     }
+    for (option, action) in
+        [(&["--timeout", "1s"][..], "set"), (&["--no-wait"], "remove"), (&["-E", "124"], "set")]
+    {
+        let args = [&["--url", "memory:", "barrier", "/b", action], option].concat();
+        let said = told(folder.path(), &args, 2);
+        assert!(said.contains(" is for waiting"), "{args:?}: {said}");
+    }
 }
 
 #[test]
@@ -273,13 +285,6 @@ fn a_configuration_that_is_no_text_is_named() {
     let folder = folder.path();
     std::fs::write(folder.join("bytes.toml"), [b'u', 0xff, 0x00]).expect("written");
     std::fs::create_dir(folder.join("folder.toml")).expect("made");
-    for (option, action) in
-        [(&["--timeout", "1s"][..], "set"), (&["--no-wait"], "remove"), (&["-E", "124"], "set")]
-    {
-        let args = [&["--url", "memory:", "barrier", "/b", action], option].concat();
-        let said = told(folder.path(), &args, 2);
-        assert!(said.contains(" is for waiting"), "{args:?}: {said}");
-    }
     std::fs::write(folder.join("third.toml"), "# a\nurl = \"memory:x\"\n[nested\n").expect("written");
     for (file, parts) in [
         ("bytes.toml", &["bytes.toml"][..]),

@@ -41,7 +41,7 @@ pub enum ConfigCommand {
     Set(SetArgs),
     /// Publish all items or a document, whole; exit 3 if something else is there than expected
     Publish(PublishArgs),
-    /// Tell who changed what, when and why, the latest first
+    /// Tell who changed what, when and why, the latest first; exit 1 if nothing was published
     History(HistoryArgs),
     /// Compare two releases; exit 1 if they differ
     Diff(DiffArgs),
@@ -56,7 +56,7 @@ pub enum ConfigCommand {
     Export(ExportArgs),
     /// Follow what an instance is given, one JSON object a generation
     Watch(WatchArgs),
-    /// Check the audit trail of a namespace; exit 1 if something was changed
+    /// Check the audit trail of a namespace; exit 1 if something was changed, or nothing was published
     Verify(NamespaceArgs),
     /// List the instances that consume a namespace, and what they run
     Instances(NamespaceArgs),

@@ -61,8 +61,7 @@ impl Context {
 
     pub(super) async fn get(&self, out: &mut Output<'_>, args: &GetArgs) -> Result<u8, Failure> {
         let Some((content, facts)) = self.find(args).await? else {
-            say(&format!("nothing was published in {}", printable_text(&args.namespace)));
-            return Ok(code::NO);
+            return Ok(nothing_in(&args.namespace));
         };
         let Some(item) = &args.item else {
             self.content(out, &content, facts)?;
@@ -127,6 +126,9 @@ impl Context {
         rows(out, &names, entries, |entry| fields.map(|field| cell(entry, field)).to_vec())?;
         for error in &history.unreadable {
             say(&error.to_string());
+        }
+        if history.entries.is_empty() && history.unreadable.is_empty() {
+            return Ok(nothing_in(&args.namespace));
         }
         Ok(if history.entries.is_empty() { code::NO } else { code::YES })
     }
@@ -201,6 +203,10 @@ impl Context {
 
     pub(super) async fn verify(&self, out: &mut Output<'_>, args: &NamespaceArgs) -> Result<u8, Failure> {
         let audit = self.namespace(&args.namespace)?.verify().await?;
+        // Not in order: a name that is misspelt has nothing wrong with it, either.
+        if audit.last.is_none() && audit.entries == 0 && audit.broken.is_none() {
+            return Ok(nothing_in(&args.namespace));
+        }
         let object = json!({
             "namespace": args.namespace,
             "first": audit.first.get(),
@@ -239,4 +245,10 @@ impl Context {
         }
         Ok(code::YES)
     }
+}
+
+/// Tells that there is nothing, and gives the exit code.
+fn nothing_in(namespace: &str) -> u8 {
+    say(&format!("nothing was published in {}", printable_text(namespace)));
+    code::NO
 }
