@@ -158,15 +158,20 @@ impl<V: Send + Sync + 'static> Engine<V> {
             })??;
         let layers = effective.layers().to_vec();
         let applied = Arc::new(Applied { effective: Arc::new(effective), value });
+        let mut before = Vec::new();
         self.shared.update(|state| {
             let file_error = state.status.file_error.take();
             let since = Some(WallTime::now());
-            state.status = Status { layers, since, from_file, error: None, file_error, closed: false };
+            let status = Status { layers, since, from_file, error: None, file_error, closed: false };
+            before = mem::replace(&mut state.status, status).layers;
             state.applied = Some(applied);
             true
         });
         let reporter = self.layers.top().coord().reporter();
-        for Running { namespace, generation, .. } in sealed.layers() {
+        // A layer that runs on as before is no news.
+        for Running { namespace, generation, .. } in
+            sealed.layers().iter().filter(|now| !before.contains(now))
+        {
             let Some(generation) = generation.map(Generation::get) else { continue };
             reporter.tell(|| Event::Configured { namespace: namespace.clone(), generation });
         }

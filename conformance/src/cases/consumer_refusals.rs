@@ -26,11 +26,11 @@ cases!("consumer_refusals", needs Store:
 );
 
 #[derive(Debug, Deserialize)]
-struct Rate {
+pub(super) struct Rate {
     rate: u32,
 }
 
-fn positive(rate: &Rate) -> Result<(), String> {
+pub(super) fn positive(rate: &Rate) -> Result<(), String> {
     if rate.rate == 0 { Err("nobody could pay".to_owned()) } else { Ok(()) }
 }
 

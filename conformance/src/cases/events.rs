@@ -39,7 +39,7 @@ async fn names(events: &mut Events, count: usize) -> Result<Vec<&'static str>, F
 }
 
 /// A handle, what it tells, and nothing of what opening it told.
-async fn listened(cx: &Cx) -> Result<(Coord, Events), Failure> {
+pub(super) async fn listened(cx: &Cx) -> Result<(Coord, Events), Failure> {
     let coord = cx.coord().await?;
     let events = coord.events();
     Ok((coord, events))

@@ -2,16 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coord_api::{Freshness, SessionState, events::Events};
+use coord_api::{
+    Freshness, SessionState,
+    events::{Event, Events},
+};
+use coord_config_centre::Consumer;
 use coord_recipes::Lock;
 
-use super::events::next;
+use super::{
+    consumer::{billing, me, publish, rate},
+    events::next,
+    events_views::{configured, instances},
+    registry::{register, view},
+};
 use crate::{CaseResult, Cx, Failure, eventually, within};
 
 cases!("events_faults", needs Link:
     a_late_session_is_told_with_its_connection_and_so_is_its_return,
     a_lost_session_is_told_with_its_locks_before_another_can_hold_them,
     calls_without_an_answer_are_told_once_and_so_is_the_next_answer,
+    what_changed_during_an_outage_is_told_after_it,
 );
 
 /// The next events up to the one that is called `last`.
@@ -78,4 +88,29 @@ async fn calls_without_an_answer_are_told_once_and_so_is_the_next_answer(cx: Arc
     let told = until(&mut events, "connection.closed").await?;
     assert_eq!(told, ["connection.suspended", "connection.reconnected", "connection.closed"]);
     Ok(())
+}
+
+/// Promise: who hears of configuration and of instances by events alone misses neither, also where the change fell into
+/// an outage.
+async fn what_changed_during_an_outage_is_told_after_it(cx: Arc<Cx>) -> CaseResult {
+    let rig = cx.rig().await?;
+    let (cut, other) = (cx.client(&rig).await?, cx.client(&rig).await?);
+    let mut events = cut.coord.events();
+    let theirs = billing(&other.coord)?;
+    publish(&theirs, rate(1)).await?;
+    let _consumer = Consumer::open(&billing(&cut.coord)?, me())?;
+    let _view = view(&cut.coord).await?;
+    let mut heard = async |mut wanted: Vec<Event>| {
+        while !wanted.is_empty() {
+            let event = next(&mut events).await?;
+            wanted.retain(|wanted| *wanted != event);
+        }
+        CaseResult::Ok(())
+    };
+    heard(vec![configured("billing", 1), instances(0)]).await?;
+    cut.link.blackhole().await;
+    publish(&theirs, rate(2)).await?;
+    let _a = register(&other.coord, "a").await?;
+    cut.link.heal().await;
+    heard(vec![configured("billing", 2), instances(1)]).await
 }

@@ -42,6 +42,7 @@ mod election_runs;
 mod errors;
 mod events;
 mod events_faults;
+mod events_views;
 mod family;
 mod faults;
 mod holds;
@@ -87,7 +88,7 @@ mod work_queue_faults;
 /// Every case.
 pub const ALL: &[Case] = &flatten();
 
-const GROUPS: [&[Case]; 69] = [
+const GROUPS: [&[Case]; 70] = [
     keys::CASES,
     kv::CASES,
     txn::CASES,
@@ -157,6 +158,7 @@ const GROUPS: [&[Case]; 69] = [
     consumer_refusals::CASES,
     events::CASES,
     events_faults::CASES,
+    events_views::CASES,
 ];
 
 const COUNT: usize = {
