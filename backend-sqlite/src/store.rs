@@ -1,6 +1,11 @@
 //! What the parts of one handle share.
 
-use std::{io, sync::Arc, thread, time::Duration};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use coord_api::{Error, ErrorKind, Result, kit::Runtime};
 use tokio::sync::{oneshot, watch};
@@ -70,8 +75,20 @@ impl Store {
         let (writer, reader) =
             (Writer::new(opened.write, Arc::clone(&store)), Reader::new(opened.read, Arc::clone(&store)));
         let (a, b) = (Arc::clone(&store), Arc::clone(&store));
-        let started = spawn("coord-sqlite-w", move || a.ends_after(|| writer.run()))
-            .and_then(|()| spawn("coord-sqlite-r", move || b.ends_after(|| reader.run())));
+        // The last connection of a file takes SQLite's log along. Of two that close at once each sees the other and leaves
+        // it, so the writer's is closed when the reader's is.
+        let (reading, reader_ends) = mpsc::channel::<()>();
+        let write = move || {
+            writer.run();
+            let _ = reader_ends.recv();
+            drop(writer);
+        };
+        let read = move || {
+            reader.run();
+            drop(reading);
+        };
+        let started = spawn("coord-sqlite-w", move || a.ends_after(write))
+            .and_then(|()| spawn("coord-sqlite-r", move || b.ends_after(read)));
         if started.is_err() {
             store.close();
         }

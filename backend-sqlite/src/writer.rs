@@ -37,7 +37,7 @@ impl Writer {
     }
 
     /// Works until the queue is closed and empty.
-    pub(crate) fn run(self) {
+    pub(crate) fn run(&self) {
         let mut pause = TICK;
         while let Turn::Go(jobs) = self.store.writes.take(Some(pause), BATCH) {
             let well = (jobs.is_empty() && !self.is_due()) || self.batch(jobs);
