@@ -73,6 +73,7 @@ fn cases() -> Vec<Case> {
         service::told_to_stop_it_drains_first,
         service::the_command_is_told_to_stop_after_the_drain,
         service::a_service_is_watched,
+        service::a_frozen_process_is_missed_and_comes_back_and_a_killed_one_is_gone,
         run::input_and_exit_code_pass_through_whatever_is_held,
         run::each_command_is_told_what_is_held,
         run::a_signal_while_waiting_ends_the_waiting,

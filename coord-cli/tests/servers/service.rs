@@ -9,6 +9,7 @@ use tokio::{
 
 use crate::{
     contract::SAY,
+    faults::TTL_TEXT,
     lab::{DEADLINE, Lab, code, eventually, finish, is_ignored, pid_of, run, send},
 };
 
@@ -90,6 +91,23 @@ pub(crate) async fn the_command_is_told_to_stop_after_the_drain(lab: Lab) {
     send(pid_of(&holder), Signal::SIGTERM);
     assert_eq!(code(&finish(holder).await), 128 + 15);
     assert_eq!(listed(&lab).await, "");
+}
+
+/// The pause of a whole process, as by a collector of garbage or a laptop's lid; and its death.
+pub(crate) async fn a_frozen_process_is_missed_and_comes_back_and_a_killed_one_is_gone(lab: Lab) {
+    let mut holder = register(&lab, &["--ttl", TTL_TEXT, "--weight", "7", "-o", "plain"]);
+    let mut told = lines(&mut holder);
+    next(&mut told).await;
+    send(pid_of(&holder), Signal::SIGSTOP);
+    eventually("its session is over", async || listed(&lab).await.is_empty()).await;
+    send(pid_of(&holder), Signal::SIGCONT);
+    eventually("it is back", async || listed(&lab).await == "b1\t10.0.0.7:8080\tup\n").await;
+    send(pid_of(&holder), Signal::SIGKILL);
+    eventually("it is gone", async || listed(&lab).await.is_empty()).await;
+    // And its id is free.
+    let output = finish(register(&lab, &["--", "true"])).await;
+    assert_eq!(code(&output), 0, "{output:?}");
+    finish(holder).await;
 }
 
 pub(crate) async fn a_service_is_watched(lab: Lab) {
