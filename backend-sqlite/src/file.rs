@@ -12,8 +12,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use crate::{
     error::{self, During, Fault, classify},
-    host,
+    host::{self, BootClock},
     presence::Presence,
+    query,
     settings::{Settings, Synchronous},
     state::{Limit, State},
 };
@@ -149,6 +150,9 @@ fn open_at(path: &Path, settings: &Settings) -> Result<Opened> {
     let mut write = connect(path, &presence, settings.synchronous)?;
     begin(&mut write, &boot)?;
     admit(&mut write, &presence, alone, &boot, settings, until)?;
+    if end_due(&mut write, settings).map_err(Fault::into_error)? {
+        presence.ring();
+    }
     let read = connect(path, &presence, settings.synchronous)?;
     let identity = Identity::of(path)?;
     write.busy_timeout(Duration::ZERO).map_err(refused)?;
@@ -310,6 +314,21 @@ fn new_boot(conn: &mut Connection, boot: &str, settings: &Settings) -> Result<()
     txn.execute("UPDATE meta SET boot = ?1", [boot])?;
     txn.commit()?;
     Ok(())
+}
+
+/// Ends the sessions that are due; whether there were any. Before anything is read here: a process that is gone before its
+/// first look at the sessions of others would show what the dead left, and so would all that come after it.
+fn end_due(conn: &mut Connection, settings: &Settings) -> Result<bool, Fault> {
+    let now = BootClock::new().now_ms();
+    if query::next_deadline(conn)?.is_none_or(|next| next > now) {
+        return Ok(false);
+    }
+    let txn = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut state = State::load(&txn, now, Limit::new(settings))?;
+    state.end_due_sessions()?;
+    state.save()?;
+    txn.commit()?;
+    Ok(true)
 }
 
 #[cfg(test)]

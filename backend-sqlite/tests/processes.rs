@@ -42,6 +42,7 @@ fn main() -> ExitCode {
             test(&handle, killed_writers),
         ),
         ("keys_of_a_killed_process_go_after_the_ttl", test(&handle, killed_owner)),
+        ("who_looks_once_does_not_see_what_the_dead_left", test(&handle, looked_at_once)),
         ("a_frozen_process_knows_on_waking_that_its_session_is_over", test(&handle, frozen_owner)),
         ("a_process_that_stands_still_while_writing_holds_up_writers_only", test(&handle, frozen_writer)),
         ("without_room_nothing_is_lost_and_it_goes_on_when_there_is_some", test(&handle, out_of_room)),
@@ -281,6 +282,20 @@ async fn killed_owner(file: PathBuf) {
     // Its last renewal was up to a third of the ttl before.
     assert!(began.elapsed() > Duration::from_millis(500), "{:?}", began.elapsed());
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+}
+
+/// Nobody has the file open for long, as with commands of a shell.
+async fn looked_at_once(file: PathBuf) {
+    let mut owner = Other::start("own", &file);
+    assert_eq!(owner.line(), "owns");
+    owner.kill();
+    let gone = async || {
+        let coord = open(&file).await.expect("opened");
+        let found = coord.get("/eph").await.expect("read");
+        coord.close().await.expect("closed");
+        found.is_none()
+    };
+    eventually("the key is gone", gone).await;
 }
 
 async fn frozen_owner(file: PathBuf) {
