@@ -302,13 +302,3 @@ fn tell(answers: &BTreeMap<String, usize>) {
 fn ensure(so: bool, what: &str) -> Result<()> {
     if so { Ok(()) } else { Err(format!("not so: {what}").into()) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn it_runs_on_memory() {
-        run(&coord::connect("memory:").await.unwrap()).await.unwrap();
-    }
-}

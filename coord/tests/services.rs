@@ -54,6 +54,11 @@ async fn on_valkey() {
 }
 
 #[tokio::test]
+async fn in_memory() {
+    runs_on("memory:").await;
+}
+
+#[tokio::test]
 async fn in_a_file() {
     let dir = tempfile::tempdir().expect("a directory");
     runs_on(&format!("sqlite:{}", dir.path().join("services.db").display())).await;
