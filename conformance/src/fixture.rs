@@ -131,7 +131,9 @@ impl Fixture for UrlFixture {
     }
 
     async fn connect(&self, namespace: &str) -> Result<Coord> {
-        (self.open)(Config::from_url(&self.url)?.with_default("namespace", namespace)).await
+        // A machine that runs eight cases at once is slow to answer, not away.
+        let config = Config::from_url(&self.url)?.with_default("connect_timeout", "20s");
+        (self.open)(config.with_default("namespace", namespace)).await
     }
 
     fn offers(&self, need: Need) -> std::result::Result<(), String> {
