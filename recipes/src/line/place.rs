@@ -2,7 +2,6 @@
 
 use std::{
     future::poll_fn,
-    pin::pin,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
@@ -259,20 +258,23 @@ impl Place {
             seen.clear();
         }
         seen.push(Seen::Exists(self.key.clone()));
-        let mut woken = pin!(self.woken(&seen));
         let ttl = self.session.ttl();
         let mut pause = ttl.mul_f64(1.0 + self.session.coord().runtime().unit());
-        loop {
-            tokio::select! {
-                biased;
-                () = self.session.lost() => return self.session.ensure_valid(),
-                woken = &mut woken => return woken,
-                () = tokio::time::sleep(pause) => {}
+        let passed = async {
+            loop {
+                tokio::time::sleep(pause).await;
+                if self.passed_by(&seen).await? {
+                    return Ok(());
+                }
+                pause = (pause * 2).min(ttl * RARELY);
             }
-            if self.passed_by(&seen).await? {
-                return Ok(());
-            }
-            pause = (pause * 2).min(ttl * RARELY);
+        };
+        // A look that the store does not answer holds up neither the word that our session is over nor a wake-up.
+        tokio::select! {
+            biased;
+            () = self.session.lost() => self.session.ensure_valid(),
+            woken = self.woken(&seen) => woken,
+            passed = passed => passed,
         }
     }
 
