@@ -8,7 +8,7 @@ use std::{
 };
 
 use coord_api::{Error, Result};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::{
     error::{self, During, Fault, classify},
@@ -169,15 +169,17 @@ fn examine(path: &Path) -> Result<()> {
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .and_then(|conn| conn.busy_timeout(PATIENCE).map(|()| conn))
             .map_err(refused)?;
-    ensure_ours(&conn).map(|_| ())
+    ensure_ours(&conn.unchecked_transaction().map_err(refused)?).map(|_| ())
 }
 
 /// Whether the tables are there; an error if they are another program's, or of a newer form.
-fn ensure_ours(conn: &Connection) -> Result<bool> {
-    let number = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(refused);
+///
+/// In a transaction, or a file that somebody makes between two looks has no name yet and tables already.
+fn ensure_ours(txn: &Transaction<'_>) -> Result<bool> {
+    let number = |name| txn.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(refused);
     let (application, schema) = (number("application_id")?, number("user_version")?);
     let tables: i64 =
-        conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(refused)?;
+        txn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(refused)?;
     match (application, schema) {
         (APPLICATION, SCHEMA) => Ok(true),
         (APPLICATION, newer) => {
@@ -240,7 +242,7 @@ fn encoded(path: &Path) -> Result<String> {
 
 /// Makes the tables of a new file. Whoever comes second finds them.
 fn begin(conn: &mut Connection, boot: &str) -> Result<()> {
-    ensure_ours(conn)?;
+    ensure_ours(&conn.unchecked_transaction().map_err(refused)?)?;
     let mode: String =
         conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(refused)?;
     if !mode.eq_ignore_ascii_case("wal") {

@@ -2,6 +2,7 @@
 
 use std::{
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -234,6 +235,22 @@ async fn closing_leaves_nothing_open_and_nothing_of_a_session() {
     assert!(coord.backend().open_session(&SessionOptions::default()).await.is_err());
     let again = open(dir.path(), "").await.unwrap();
     assert!(again.get("/eph").await.unwrap().is_none());
+}
+
+/// Whoever comes second sees a file that is half made: that is nobody else's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_may_be_the_first_to_open_a_file() {
+    for round in 0..50 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Arc::new(dir.path().to_owned());
+        let open = |_| {
+            let path = Arc::clone(&path);
+            tokio::spawn(async move { open(&path, "").await.map(drop) })
+        };
+        for opened in futures::future::join_all((0..4).map(open)).await {
+            opened.unwrap().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
 }
 
 /// The last connection takes it along; on a busy machine a little after the handle was closed.
