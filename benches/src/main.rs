@@ -11,6 +11,7 @@ mod handles;
 mod idle;
 mod load;
 mod peers;
+mod process;
 mod race;
 mod raw;
 mod raw_txn;

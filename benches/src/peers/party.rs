@@ -1,24 +1,19 @@
 //! The processes of one side of a comparison, which take their turn together.
 
-use std::{
-    collections::BTreeMap,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, process::Stdio, time::Instant};
 
 use coord_testbed::Proxy;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    io::AsyncWriteExt,
+    process::{ChildStdin, Command},
 };
 
 use crate::{
     Result,
     counters::{Counters, Reader, growth},
+    process::{PATIENCE, Process},
 };
 
-/// How long a process may say nothing: many JVMs that start together take their time.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// How many processes start at once.
 const TOGETHER: usize = 8;
 
@@ -72,35 +67,20 @@ impl Turn {
 
 /// One process.
 struct Side {
-    process: Child,
+    process: Process,
     input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Side {
     fn start(mut command: Command) -> Result<Side> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn()?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err("a process has no pipes".into());
-        };
-        Ok(Side { process, input, output: BufReader::new(output).lines() })
-    }
-
-    async fn line(&mut self) -> Result<String> {
-        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
-        if let Some(line) = line.map_err(|_| format!("a process said nothing for {PATIENCE:?}"))?? {
-            return Ok(line);
-        }
-        let mut why = String::new();
-        if let Some(mut errors) = self.process.stderr.take() {
-            errors.read_to_string(&mut why).await?;
-        }
-        Err(format!("a process has ended: {}", why.trim()).into())
+        command.stdin(Stdio::piped());
+        let mut process = Process::start(command)?;
+        let input = process.child.stdin.take().ok_or("the process has no input")?;
+        Ok(Side { process, input })
     }
 
     async fn expect(&mut self, word: &str) -> Result<()> {
-        let line = self.line().await?;
+        let line = self.process.line().await?;
         if line == word { Ok(()) } else { Err(format!("a process said {line:?} and not {word}").into()) }
     }
 }
@@ -131,7 +111,10 @@ impl Party {
 
     /// The first of them.
     pub(crate) fn pid(&self) -> Result<u32> {
-        self.sides.first().and_then(|side| side.process.id()).ok_or_else(|| "the process is gone".into())
+        self.sides
+            .first()
+            .and_then(|side| side.process.child.id())
+            .ok_or_else(|| "the process is gone".into())
     }
 
     /// One repetition by all of them at the same time.
@@ -149,7 +132,7 @@ impl Party {
         let (seconds, after) = (began.elapsed().as_secs_f64(), gauge.read().await?);
         let mut figures = BTreeMap::new();
         for side in &mut self.sides {
-            add(&mut figures, &side.line().await?)?;
+            add(&mut figures, &side.process.line().await?)?;
         }
         Ok(Turn { figures, work: growth(&before, &after, 1.0), seconds })
     }
@@ -157,13 +140,13 @@ impl Party {
     /// Ends them, by the end of their input.
     pub(crate) async fn stop(self) -> Result<()> {
         let mut processes = Vec::new();
-        for Side { process, input, output } in self.sides {
+        for Side { process, input } in self.sides {
             drop(input);
-            processes.push((process, output));
+            processes.push(process);
         }
-        for (mut process, _output) in processes {
-            if tokio::time::timeout(PATIENCE, process.wait()).await.is_err() {
-                process.kill().await?;
+        for mut process in processes {
+            if tokio::time::timeout(PATIENCE, process.child.wait()).await.is_err() {
+                process.child.kill().await?;
             }
         }
         Ok(())

@@ -7,13 +7,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
+use tokio::process::Command;
 
 use crate::{
     Result,
+    process::Process,
     run::{Store, store::open_at},
     say,
     suites::{election, footprint},
@@ -21,8 +19,6 @@ use crate::{
 
 /// Where the child finds the URL of its store: arguments are seen by everybody, and it may hold a password.
 const URL: &str = "COORD_BENCHES_URL";
-/// How long a child may take to do what it is for.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One process of a run.
 #[derive(Args, Clone, Debug)]
@@ -52,8 +48,7 @@ pub(crate) enum Task {
 /// A child that runs. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    process: Process,
     /// When it was started.
     pub(crate) began: Instant,
 }
@@ -63,35 +58,21 @@ impl Running {
         let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let mut command = Command::new(env::current_exe()?);
         command.args(["child", &name, &count.to_string()]).env(URL, store.url());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::null());
         let began = Instant::now();
-        let mut process = command.spawn()?;
-        let output = process.stdout.take().ok_or("the process has no output")?;
-        Ok(Running { process, lines: BufReader::new(output).lines(), began })
+        Ok(Running { process: Process::start(command)?, began })
     }
 
     /// The next line that it prints.
     pub(crate) async fn line(&mut self) -> Result<String> {
-        match tokio::time::timeout(PATIENCE, self.lines.next_line()).await {
-            Ok(line) => match line? {
-                Some(line) => Ok(line),
-                None => {
-                    let mut why = String::new();
-                    if let Some(mut errors) = self.process.stderr.take() {
-                        errors.read_to_string(&mut why).await?;
-                    }
-                    Err(format!("a process of the run has ended: {}", why.trim()).into())
-                }
-            },
-            Err(_) => Err(format!("a process of the run said nothing for {PATIENCE:?}").into()),
-        }
+        self.process.line().await
     }
 
     /// Kills it with SIGKILL, and returns when it is gone.
     pub(crate) async fn kill(mut self) -> Result<()> {
         // It may have ended by itself.
-        let _ = self.process.start_kill();
-        self.process.wait().await?;
+        let _ = self.process.child.start_kill();
+        self.process.child.wait().await?;
         Ok(())
     }
 }
