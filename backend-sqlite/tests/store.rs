@@ -2,7 +2,6 @@
 
 use std::{
     path::Path,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -242,9 +241,8 @@ async fn closing_leaves_nothing_open_and_nothing_of_a_session() {
 async fn many_may_be_the_first_to_open_a_file() {
     for round in 0..50 {
         let dir = tempfile::tempdir().unwrap();
-        let path = Arc::new(dir.path().to_owned());
         let open = |_| {
-            let path = Arc::clone(&path);
+            let path = dir.path().to_owned();
             tokio::spawn(async move { open(&path, "").await.map(drop) })
         };
         for opened in futures::future::join_all((0..4).map(open)).await {

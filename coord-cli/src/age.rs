@@ -6,19 +6,15 @@
 use std::time::Duration;
 
 use coord::{Child, config_centre::WallTime};
-use serde_json::{Value, json};
 
 /// When it joined the line; `None` if it is no place or does not tell.
 pub(crate) fn joined(child: &Child) -> Option<WallTime> {
     child.nonce?.drawn_at().map(WallTime::from_millis)
 }
 
-/// The time and what has passed since, as the fields `joined` and `age_seconds`.
-pub(crate) fn fields(joined: Option<WallTime>, now: WallTime) -> [(&'static str, Value); 2] {
-    [
-        ("joined", json!(joined.map(|at| at.to_string()))),
-        ("age_seconds", json!(joined.map(|at| at.age(now).as_secs()))),
-    ]
+/// What has passed since, in whole seconds; zero where the owner's clock is ahead.
+pub(crate) fn seconds(joined: Option<WallTime>, now: WallTime) -> Option<u64> {
+    joined.map(|at| at.age(now).as_secs())
 }
 
 /// How long ago, for people: the two largest units.
@@ -49,8 +45,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_ahead_makes_no_negative_age() {
         let [early, late] = [1_000, 9_000].map(WallTime::from_millis);
-        let age = |joined, now| fields(joined, now).map(|(_, value)| value)[1].clone();
-        assert_eq!([age(Some(early), late), age(Some(late), early)], [json!(8), json!(0)]);
-        assert_eq!(age(None, late), Value::Null);
+        assert_eq!([seconds(Some(early), late), seconds(Some(late), early)], [Some(8), Some(0)]);
+        assert_eq!(seconds(None, late), None);
     }
 }

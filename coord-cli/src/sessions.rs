@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coord::{Coord, Dir, Freshness, Key, SessionId, config_centre::WallTime};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     Failure, Format, age,
@@ -64,12 +64,12 @@ pub(crate) async fn sessions(coord: Coord, out: &mut Output<'_>, args: &DirArgs)
     Ok(if owners.is_empty() { code::NO } else { code::YES })
 }
 
-fn object(key: &Key, found: &Found, now: WallTime) -> Map<String, Value> {
-    let fields = [
-        ("key", json!(key.as_str())),
-        ("created", json!(found.created.get())),
-        ("in_line", json!(found.place)),
-    ];
-    let fields = fields.into_iter().chain(age::fields(found.joined, now));
-    fields.map(|(name, value)| (name.to_owned(), value)).collect()
+fn object(key: &Key, found: &Found, now: WallTime) -> Value {
+    json!({
+        "key": key.as_str(),
+        "created": found.created.get(),
+        "in_line": found.place,
+        "joined": found.joined.map(|at| at.to_string()),
+        "age_seconds": age::seconds(found.joined, now),
+    })
 }

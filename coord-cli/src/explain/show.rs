@@ -1,7 +1,7 @@
 //! How a line is shown.
 
 use coord::{Coord, Key, config_centre::WallTime};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::line::{Line, Part, State};
 use crate::{
@@ -67,18 +67,18 @@ fn session(part: &Part) -> Option<&str> {
     part.entry.as_ref()?.meta.owner.as_ref().map(coord::SessionId::as_str)
 }
 
-fn object(coord: &Coord, part: &Part, now: WallTime) -> Map<String, Value> {
-    let fields = [
-        ("key", json!(part.key.as_str())),
-        ("session", json!(session(part))),
+fn object(coord: &Coord, part: &Part, now: WallTime) -> Value {
+    json!({
+        "key": part.key.as_str(),
+        "session": session(part),
         // Text: it may be larger than what fits 64 bits.
-        ("token", json!(token(coord, part))),
-        ("wants", json!(part.wants())),
-        ("value", json!(part.entry.as_ref().map(|entry| value(&entry.value)))),
-        ("asked_to_release", json!(part.is_asked())),
-    ];
-    let fields = fields.into_iter().chain(age::fields(part.joined, now));
-    fields.map(|(name, value)| (name.to_owned(), value)).collect()
+        "token": token(coord, part),
+        "wants": part.wants(),
+        "value": part.entry.as_ref().map(|entry| value(&entry.value)),
+        "asked_to_release": part.is_asked(),
+        "joined": part.joined.map(|at| at.to_string()),
+        "age_seconds": age::seconds(part.joined, now),
+    })
 }
 
 fn cells(coord: &Coord, part: &Part, now: WallTime) -> [String; 8] {
