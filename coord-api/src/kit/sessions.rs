@@ -34,6 +34,39 @@ pub trait Renewal: fmt::Debug + Send + Sync + 'static {
 ///
 /// Each is renewed by a task of the handle's runtime. Whatever ends it first (its owner, its deadline, the store), the
 /// store is told once, so that others need not wait for the ttl.
+///
+/// ```
+/// use std::time::Duration;
+/// use coord_api::{Result, SessionId, kit::{Lease, Renewal, Sessions, Stamp}};
+///
+/// #[derive(Debug)]
+/// struct Server; // a client of the store
+///
+/// #[async_trait::async_trait]
+/// impl Renewal for Server {
+///     async fn renew(&self, _: &SessionId, lease: &Lease) {
+///         loop {
+///             tokio::time::sleep(lease.ttl() / 3).await;
+///             let sent = Stamp::now(); // before the store is asked: it counts from later
+///             lease.renewed(sent); // where it does not answer, `lease.suspend()`
+///         }
+///     }
+///
+///     async fn end(&self, _: &SessionId) -> Result<()> {
+///         Ok(()) // the store has confirmed it
+///     }
+/// }
+///
+/// # coord_backend_memory::doc_example(async |coord| {
+/// let sessions = Sessions::default();
+/// let lease = Lease::new(Duration::from_secs(10), Stamp::now());
+/// let session = sessions.keep(SessionId::new("7"), lease, Server, &coord.runtime());
+/// assert!(sessions.valid(session.id())?.is_some());
+/// session.close().await?;
+/// assert!(sessions.valid(session.id())?.is_none());
+/// # Ok(())
+/// # });
+/// ```
 #[derive(Debug)]
 pub struct Sessions<R>(Arc<Mutex<HashMap<SessionId, Arc<Held<R>>>>>);
 
